@@ -248,7 +248,8 @@ def append(path: Path, *lines: str) -> None:
     # With a buffer, what did not fit would be tried again when the file is closed.
     with path.open("ab+", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
-        torn = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
+        file.seek(max(0, end - 1))
+        torn = file.read(1) not in (b"", b"\n")
         rest = memoryview(b"\n" * torn + b"".join(line.encode() + b"\n" for line in lines))
         try:
             while rest:

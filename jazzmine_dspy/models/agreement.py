@@ -1,7 +1,7 @@
-"""Whether a message agrees, refuses or leaves: what an action may rest on.
+"""Detect whether a message agrees, refuses or gives up the task: actions depend on it.
 
-Evidence is a word, a phrase or a sign of ``agreement.toml``. An unknown word is none. A word of delay, doubt, condition
-or contrast next to a yes takes the yes back.
+The evidence is a word, a phrase or a sign of ``agreement.toml``; unknown words do not count. A word of delay, doubt,
+condition or contrast next to a yes cancels it.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from jazzmine_dspy.models.language import words
 FILE = "agreement.toml"
 
 _KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "hint", "filler")
-"""Kinds of phrases; of equally long ones the first counts."""
+"""Kinds of phrases; the first one wins among equally long phrases."""
 
 _AGREEING, _OPPOSING = frozenset(("yes", "mild")), frozenset(("no", "leave", "against"))
 _ENDING = "ending"
-"""Kind of phrases that name an ending: agreement where that is asked about, else they leave the task."""
+"""Kind of phrases that name an ending: they agree if the question is about it, else they leave the task."""
 
 _NAMING = frozenset(("leave", "against"))
 _UNSPACED = ("ja", "zh")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _CLAUSE = re.compile(r"[.!?,;:\n\u2026\u2014\u2013\u3001\u3002\uff0c\uff01\uff1f\u060c\u061f]+|\s-+\s")
-_ASKED = re.compile("[?\uff1f\u061f]")
+_QUESTION_MARK = re.compile("[?\uff1f\u061f]")
 _FORMS = re.compile("[\U0001f3fb-\U0001f3ff\ufe0f\ufe0e\u200d\u2640\u2642]")
-_QUOTED = re.compile(
+_QUOTE = re.compile(
     "[\"\u201c\u201d\u201e\u00ab\u300c\u2018].+?[\"\u201c\u201d\u00bb\u300d\u2019]|(?<!\\w)'[^']+'(?!\\w)"
 )
-_REPEATED = re.compile(r"(\w)\1{2,}")
-_TWICE = re.compile(r"(\w)\1")
+_DRAWN_OUT = re.compile(r"(\w)\1{2,}")
+_DOUBLE = re.compile(r"(\w)\1")
 _ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
 _OBJECT = re.compile(
     r"^\W*(?:please |pls |just )?(\w+)(?: (it|that|this|them|those|him|her|us|me|the|my|off)\b)?"
 )
-_ASKS = re.compile(
+_ASKING_WORDS = re.compile(
     r"^\W*(?:and )?(?:how (?:long|much|many|far|do|does|is)|what (?:time|do|does|is|about)|when|where|do|"
     r"does|is|are|can)\b"
 )
@@ -54,14 +54,14 @@ _CLOSE, _LONGEST = 6, 600
 
 
 class Stance(NamedTuple):
-    """What a message says to a question that yes or no would answer.
+    """The answer of a message to a yes-or-no question.
 
     Args:
-        agrees: It agrees in words or signs, and nothing speaks against it.
-        hints: It holds a word or sign of agreement, and nothing speaks against it.
-        refuses: It says no.
-        leaves: It gives up the task.
-        whole: It says nothing else.
+        agrees: Whether it agrees in words or signs without a contradiction.
+        hints: Whether it has a word or sign of agreement without a contradiction.
+        refuses: Whether it says no.
+        leaves: Whether it gives up the task.
+        whole: Whether it says nothing else.
     """
 
     agrees: bool = False
@@ -74,21 +74,21 @@ class Stance(NamedTuple):
 class _Clause(NamedTuple):
     kinds: tuple[str, ...]
     agrees: bool
-    asked: bool
+    is_question: bool
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     words: frozenset[str]
     verbs: frozenset[str]
 
     @property
     def ends(self) -> bool:
-        """Whether what is asked about ends something."""
+        """Whether the question is about ending something."""
         return not self.verbs.isdisjoint(map(_stem, _data()["ends"]["verbs"]))
 
 
 class _Language(NamedTuple):
-    """The phrases of a language, as words; of one that is written without spaces, as characters."""
+    """The phrases of a language, as words, or as characters if it is written without spaces."""
 
     phrases: Mapping[tuple[str, ...], str]
     longest: int
@@ -96,11 +96,11 @@ class _Language(NamedTuple):
 
 
 def stance(text: str, about: str = "") -> Stance:
-    """Reads a message as the answer to a question that yes or no would answer.
+    """Read a message as the answer to a yes-or-no question.
 
     Args:
         text: The message, in any of the lexicon's languages.
-        about: What is asked, with the name of its flow: "cancel it" agrees to a cancellation, and leaves another task.
+        about: The question with the name of its flow: "cancel it" agrees to a cancellation, but leaves another task.
 
     Example:
         >>> stance("yes please").agrees, stance("yes please don't").agrees, stance("banana").hints
@@ -115,39 +115,44 @@ def stance(text: str, about: str = "") -> Stance:
 def _stance(text: str, about: str) -> Stance:
     text = _plain(text)
     signs, words = _without_signs(text)
-    outside = _QUOTED.sub(" ", words)
+    outside = _QUOTE.sub(" ", words)
     if outside != words and _WORD.search(outside):
         return Stance()
     parts = list(_clauses(words))
     if not parts and not signs:
         return Stance()
-    asked = _asked_for(about)
+    question_words = _question(about)
     unspaced = _CJK.search(words) is not None
     languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
-    said_words = _words(words)
-    languages.sort(key=lambda name: -sum(word in _vocabulary(name) for word in said_words))
-    read = [[_clause(text, question, name, asked) for text, question in parts] for name in languages]
-    clauses = next((clauses for clauses in read if any(c.agrees for c in clauses)), read[0])
-    said = [kind for c in clauses for kind in c.kinds if not c.asked or kind == "no"]
-    opposed = "against" in signs or "no" in signs or not _OPPOSING.isdisjoint(said)
-    opposed = opposed or any(c.asked and "or" in c.kinds for c in clauses)
-    whole = not any(c.asked for c in clauses) and "" not in said
-    known = signs + tuple(said)
-    if not opposed:
+    tokens = _words(words)
+    languages.sort(key=lambda name: -sum(word in _vocabulary(name) for word in tokens))
+    readings = [
+        [_clause(text, is_question, name, question_words) for text, is_question in parts]
+        for name in languages
+    ]
+    clauses = next((clauses for clauses in readings if any(c.agrees for c in clauses)), readings[0])
+    kinds = [kind for c in clauses for kind in c.kinds if not c.is_question or kind == "no"]
+    is_opposed = "against" in signs or "no" in signs or not _OPPOSING.isdisjoint(kinds)
+    is_opposed = is_opposed or any(c.is_question and "or" in c.kinds for c in clauses)
+    whole = not any(c.is_question for c in clauses) and "" not in kinds
+    all_kinds = signs + tuple(kinds)
+    if not is_opposed:
         agrees = "yes" in signs or any(c.agrees for c in clauses)
-        return Stance(agrees, agrees or not {*_AGREEING, "hint"}.isdisjoint(said), whole=whole)
-    if not _AGREEING.isdisjoint(known):
+        return Stance(agrees, agrees or not {*_AGREEING, "hint"}.isdisjoint(kinds), whole=whole)
+    if not _AGREEING.isdisjoint(all_kinds):
         return Stance()
     refuses, leaves = _refuses(clauses, "no") or "no" in signs, _refuses(clauses, "leave")
-    return Stance(refuses=refuses and not leaves, leaves=leaves, whole=whole and "against" not in known)
+    return Stance(refuses=refuses and not leaves, leaves=leaves, whole=whole and "against" not in all_kinds)
 
 
 def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
-    """Whether one clause begins with a phrase of the kind, or holds it beside delay and doubt alone."""
-    said = (
-        [one for one in each.kinds if one not in ("filler", "hint")] for each in clauses if not each.asked
+    """Whether a clause begins with a phrase of the kind, or has it next to delay and doubt only."""
+    kind_lists = (
+        [one for one in each.kinds if one not in ("filler", "hint")]
+        for each in clauses
+        if not each.is_question
     )
-    return any(kinds[:1] == [kind] or (kind in kinds and "" not in kinds) for kinds in said)
+    return any(kinds[:1] == [kind] or (kind in kinds and "" not in kinds) for kinds in kind_lists)
 
 
 @lru_cache(maxsize=64)
@@ -163,14 +168,14 @@ def _plain(text: str) -> str:
 
 
 def _without_signs(text: str) -> tuple[tuple[str, ...], str]:
-    """The kinds of signs that a text holds, and the text without them."""
-    found = []
+    """Return the kinds of the signs in a text, and the text without the signs."""
+    kinds = []
     for sign, kind in _signs().items():
         pattern = rf"(?<!\S){re.escape(sign)}(?!\S)" if sign.isascii() else re.escape(sign)
         rest = re.sub(pattern, " ", text) if sign in text else text
-        found += [kind] * (rest != text)
+        kinds += [kind] * (rest != text)
         text = rest
-    return tuple(found), text
+    return tuple(kinds), text
 
 
 def _clauses(text: str) -> Iterator[tuple[str, bool]]:
@@ -179,44 +184,44 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
     for mark in [*_CLAUSE.finditer(text), None]:
         clause = text[start : mark.start() if mark else len(text)]
         if _WORD.search(clause):
-            asked = mark is not None and _ASKED.search(mark.group()) is not None
-            yield clause, asked or (start > 0 and _ASKS.match(clause) is not None)
+            is_question = mark is not None and _QUESTION_MARK.search(mark.group()) is not None
+            yield clause, is_question or (start > 0 and _ASKING_WORDS.match(clause) is not None)
         start = mark.end() if mark else start
 
 
-def _asked_for(about: str) -> _Asked:
-    """The words of a question and of its flow's name, and the verbs of what would be done."""
+def _question(about: str) -> _Question:
+    """Return the words of a question and its flow name, and the verbs of its action."""
     plain = _plain(about)
     words = _words(plain.replace("_", " "))
     verbs = {*words[:1], *(match[1] for match in _VERB.finditer(plain))}
     verbs |= {*_words(plain.replace("_", " ").partition(".")[0])[:3]} & {*_data()["ends"]["verbs"]}
-    return _Asked(frozenset(map(_stem, words)) - _COMMON, frozenset(map(_stem, verbs)) - _COMMON)
+    return _Question(frozenset(map(_stem, words)) - _COMMON, frozenset(map(_stem, verbs)) - _COMMON)
 
 
 def _stem(word: str) -> str:
     return word[:5].rstrip("es") if len(word) > 3 else word
 
 
-def _clause(text: str, question: bool, name: str, asked: _Asked) -> _Clause:
+def _clause(text: str, is_question: bool, name: str, question: _Question) -> _Clause:
     language = _lexicon()[name]
     words = [sign for sign in text if not sign.isspace()] if language.unspaced else _words(text)
-    # What is asked about may be told to be done: "cancel it", "book us in".
-    action = None if language.unspaced else _named(text, asked)
+    # A clause may request the action of the question: "cancel it", "book us in".
+    action = None if language.unspaced else _requested_verb(text, question)
     words = [word for word in words if word != action]
-    kinds = (*(("mild",) if action else ()), *_kinds(words, language, asked))
-    if question and _OR.match(text):
+    kinds = (*(("mild",) if action else ()), *_kinds(words, language, question))
+    if is_question and _OR.match(text):
         kinds = ("or", *kinds)
-    said = [kind for kind in kinds if kind not in ("filler", "harmless", "hint")]
-    agrees = not question and bool(said) and (said[0] == "yes" or set(said) <= _AGREEING)
-    return _Clause(kinds, agrees or (question and words == ["why", "not"]), question)
+    content = [kind for kind in kinds if kind not in ("filler", "harmless", "hint")]
+    agrees = not is_question and bool(content) and (content[0] == "yes" or set(content) <= _AGREEING)
+    return _Clause(kinds, agrees or (is_question and words == ["why", "not"]), is_question)
 
 
-def _named(text: str, asked: _Asked) -> str | None:
-    """The verb that a clause begins with, where it tells to do what is asked about."""
+def _requested_verb(text: str, question: _Question) -> str | None:
+    """Return the first verb of a clause, if it requests the action of the question."""
     match = _OBJECT.match(text)
-    if match is None or _stem(match[1]) not in asked.verbs:
+    if match is None or _stem(match[1]) not in question.verbs:
         return None
-    # "cancel" alone may as well give up the cancellation.
+    # "cancel" alone may also give up the cancellation.
     alone = _lexicon()["en"].phrases.get((match[1],)) in _OPPOSING
     return None if alone and not match[2] else match[1]
 
@@ -225,37 +230,37 @@ def _words(text: str) -> list[str]:
     return [match.group() for match in _WORD.finditer(text)]
 
 
-def _kinds(words: Sequence[str], language: _Language, asked: _Asked) -> Iterator[str]:
-    """The kind of each phrase of a clause, the longest first; "" for what says neither yes nor no."""
-    place, agreed = 0, False
+def _kinds(words: Sequence[str], language: _Language, question: _Question) -> Iterator[str]:
+    """Yield the kind of each phrase of a clause, longest match first; "" for neutral words."""
+    place, has_agreed = 0, False
     while place < len(words):
         lengths = range(min(language.longest, len(words) - place), 0, -1)
         kinds = ((length, _kind(words[place : place + length], language)) for length in lengths)
         length, kind = next(((length, kind) for length, kind in kinds if kind is not None), (1, ""))
-        own = any(_stem(word) in asked.words for word in words[place : place + length])
+        is_topic = any(_stem(word) in question.words for word in words[place : place + length])
         if kind == _ENDING:
-            kind = "mild" if asked.ends else "leave"
-        elif not (kind or own or language.unspaced):
+            kind = "mild" if question.ends else "leave"
+        elif not (kind or is_topic or language.unspaced):
             kind = _foreign(words[place])
-        # After a yes what is asked about may be named: "yes, cancel it".
-        yield "filler" if own and agreed and kind in _NAMING else kind
-        agreed = agreed or kind in _AGREEING
+        # A yes may be followed by the action of the question: "yes, cancel it".
+        yield "filler" if is_topic and has_agreed and kind in _NAMING else kind
+        has_agreed = has_agreed or kind in _AGREEING
         place += length
 
 
 def _kind(words: Sequence[str], language: _Language) -> str | None:
-    """The kind of a phrase; of a word also with letters that are drawn out ("yesss", "naah"), or misspelt."""
-    found = language.phrases.get(tuple(words))
-    if found is not None or len(words) > 1:
-        return found
+    """Return the kind of a phrase; single words may be drawn out ("yesss", "naah") or misspelt."""
+    kind = language.phrases.get(tuple(words))
+    if kind is not None or len(words) > 1:
+        return kind
     word = words[0]
-    forms = (_REPEATED.sub(r"\1", word), _REPEATED.sub(r"\1\1", word), _TWICE.sub(r"\1", word))
-    found = next((kind for form in forms if (kind := language.phrases.get((form,)))), None)
-    return found or _misspelt(word, language)
+    forms = (_DRAWN_OUT.sub(r"\1", word), _DRAWN_OUT.sub(r"\1\1", word), _DOUBLE.sub(r"\1", word))
+    kind = next((kind for form in forms if (kind := language.phrases.get((form,)))), None)
+    return kind or _misspelt(word, language)
 
 
 def _misspelt(word: str, language: _Language) -> str | None:
-    """The kind of the one longer word of agreement or refusal that a word is one slip away from."""
+    """Return the kind of the only longer word of agreement or refusal within one slip."""
     if len(word) < _CLOSE or language is not _lexicon()["en"]:
         return None
     near = {
@@ -269,7 +274,7 @@ def _misspelt(word: str, language: _Language) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _foreign(word: str) -> str:
-    """The kind of a word that only another language opposes with, "" of any other."""
+    """Return the kind of a word that opposes in another language; "" for other words."""
     kinds = (language.phrases.get((word,), "") for language in _lexicon().values())
     return next((kind for kind in kinds if kind in _OPPOSING), "")
 
@@ -286,12 +291,12 @@ def _signs() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _lexicon() -> dict[str, _Language]:
-    found = {}
+    languages = {}
     for name, lists in _data().items():
         if name in ("signs", "ends"):
             continue
         unspaced = name in _UNSPACED
-        # Of equally long phrases the first kind counts, so it is written last.
+        # The first kind wins, so it is written last.
         phrases = {
             tuple(_plain(phrase) if unspaced else _words(_plain(phrase))): kind
             for kind in reversed(_KINDS)
@@ -299,5 +304,5 @@ def _lexicon() -> dict[str, _Language]:
         }
         if name == "en":
             phrases |= {tuple(_words(phrase)): _ENDING for phrase in _data()["ends"]["phrases"]}
-        found[name] = _Language(phrases, max(map(len, phrases)), unspaced)
-    return found
+        languages[name] = _Language(phrases, max(map(len, phrases)), unspaced)
+    return languages

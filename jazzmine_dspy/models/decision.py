@@ -97,11 +97,11 @@ class Usage(Value):
     @classmethod
     def of(cls, calls: Iterable[LMCall]) -> Usage:
         """The sums over some calls."""
-        held = list(calls)
+        call_list = list(calls)
         return cls(
-            lm_calls=len(held),
-            prompt_tokens=sum(call.prompt_tokens for call in held),
-            completion_tokens=sum(call.completion_tokens for call in held),
+            lm_calls=len(call_list),
+            prompt_tokens=sum(call.prompt_tokens for call in call_list),
+            completion_tokens=sum(call.completion_tokens for call in call_list),
         )
 
     def __add__(self, other: Usage) -> Usage:
@@ -206,8 +206,8 @@ class TurnDecision(Value):
     @property
     def calls(self) -> tuple[LMCall, ...]:
         """All calls of language models, in the order in which they began."""
-        made = [call for record in self.stages.values() for call in record.calls]
-        return tuple(sorted(made, key=lambda call: call.started_ms))
+        all_calls = [call for record in self.stages.values() for call in record.calls]
+        return tuple(sorted(all_calls, key=lambda call: call.started_ms))
 
     def _first_slot(self) -> SlotValue | None:
         return next((c for c in self.commands if isinstance(c, SlotValue)), None)
@@ -226,8 +226,8 @@ class TurnDecision(Value):
 
     def _flag(self) -> Flag | None:
         """The flag of the decision: the first of all that its commands set."""
-        found = {command.flag for command in self.commands}
-        return next((flag for flag in FLAGS if flag in found), None)
+        flags = {command.flag for command in self.commands}
+        return next((flag for flag in FLAGS if flag in flags), None)
 
     @property
     def is_intent_change(self) -> bool:

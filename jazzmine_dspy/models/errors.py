@@ -131,8 +131,8 @@ def error_parameter(error: BaseException) -> str:
             if isinstance(param, str) and (param in _REQUEST or _PARAMETER.fullmatch(param)):
                 return param
     refused = not _REFUSALS.isdisjoint(kind.__name__ for kind in type(error).__mro__)
-    found = _IN_MESSAGE.search(str(getattr(error, "message", ""))) if refused else None
-    return found[1].lower() if found else ""
+    match = _IN_MESSAGE.search(str(getattr(error, "message", ""))) if refused else None
+    return match[1].lower() if match else ""
 
 
 def http_status(error: BaseException) -> int | None:
@@ -264,24 +264,24 @@ def format_error(error: BaseException) -> str:
     """
     name = type(error).__name__
     if isinstance(error, JazzmineError):
-        said = error.explanation or str(error)
+        explanation = error.explanation or str(error)
     elif name == "AdapterParseError" and isinstance(error.__cause__, JazzmineError):
         return format_error(error.__cause__)
     elif (inner := _wrapped(error)) is not None:
         return f"{name}, from {format_error(inner)}"[:MAX_SHOWN]
     else:
         known = (each.__name__ for each in type(error).__mro__ if each.__name__ in _EXPLANATIONS)
-        said = _EXPLANATIONS.get(next(known, ""), "")
+        explanation = _EXPLANATIONS.get(next(known, ""), "")
         code = error_code(error)
-        said = CODES.get(code) or said
-        if not said and isinstance(error, OSError) and isinstance(error.errno, int):
-            said = os.strerror(error.errno)
+        explanation = CODES.get(code) or explanation
+        if not explanation and isinstance(error, OSError) and isinstance(error.errno, int):
+            explanation = os.strerror(error.errno)
         if status := http_status(error):
             name = f"{name}, HTTP {status}"
         parameter = "" if CODES.get(code) else error_parameter(error)
         if details := ", ".join(filter(None, (code, parameter and f"parameter {parameter}"))):
-            said = f"{said} ({details})" if said else details
-    text = f"{name}: {said}" if said else name
+            explanation = f"{explanation} ({details})" if explanation else details
+    text = f"{name}: {explanation}" if explanation else name
     return text[:MAX_SHOWN].encode("utf-8", "replace").decode()
 
 

@@ -60,8 +60,8 @@ class EscalationRule(Value):
         if scores and self.low is not None and scores[-1] <= self.low:
             return Escalation(reason=f"sentiment {scores[-1]:.2f} is at or below {self.low:.2f}")
         last = scores[-(self.falling_turns or 1) :]
-        falls = [round(before - after, 6) for before, after in itertools.pairwise(last)]
+        falls = [round(previous - after, 6) for previous, after in itertools.pairwise(last)]
         if len(last) != self.falling_turns or last[-1] >= 0 or min(falls) < SMALLEST_FALL:
             return Escalation()
-        shown = ", ".join(f"{score:.2f}" for score in last)
-        return Escalation(reason=f"sentiment fell over {len(last)} messages: {shown}")
+        listing = ", ".join(f"{score:.2f}" for score in last)
+        return Escalation(reason=f"sentiment fell over {len(last)} messages: {listing}")

@@ -70,8 +70,8 @@ def prune(
     Example:
         >>> from jazzmine_dspy.models.turn import HistoryMessage
         >>> texts = [f"This is message number {n}. And so on." for n in range(12)]
-        >>> kept, summaries = prune([HistoryMessage(role="user", text=text) for text in texts])
-        >>> len(kept), summaries
+        >>> retained, summaries = prune([HistoryMessage(role="user", text=text) for text in texts])
+        >>> len(retained), summaries
         (10, ('user: This is message number 0.', 'user: This is message number 1.'))
     """
     if (least := min(user_turns, at_least)) < 0:
@@ -79,12 +79,12 @@ def prune(
         raise InputError(
             f"A history cannot be pruned to {least} messages", where=name, remedy="Pass 0 or more."
         )
-    held = [message for message in messages if not getattr(message, "is_flagged", False)]
-    start = min(_start(held, user_turns), max(0, len(held) - at_least))
-    kept = tuple(
-        message for at, message in enumerate(held) if at >= start or message.role == MessageRole.SYSTEM
+    unflagged = [message for message in messages if not getattr(message, "is_flagged", False)]
+    start = min(_start(unflagged, user_turns), max(0, len(unflagged) - at_least))
+    retained = tuple(
+        message for at, message in enumerate(unflagged) if at >= start or message.role == MessageRole.SYSTEM
     )
-    return kept, summary_lines(held[:start])
+    return retained, summary_lines(unflagged[:start])
 
 
 def summary_lines(messages: Sequence[Said]) -> tuple[str, ...]:
@@ -96,14 +96,14 @@ def summary_lines(messages: Sequence[Said]) -> tuple[str, ...]:
     Returns:
         The lines of the newest 20 messages; the first line says how many more there are.
     """
-    told = [
+    entries = [
         (message.role, text)
         for message in messages
         if message.role != MessageRole.SYSTEM and (text := _text(message))
     ]
-    lines = [_line(f"{role.value}: ", text) for role, text in told[-MAX_SUMMARIES:]]
-    if len(told) > MAX_SUMMARIES:
-        lines.insert(0, f"({len(told) - MAX_SUMMARIES} earlier messages are left out)")
+    lines = [_line(f"{role.value}: ", text) for role, text in entries[-MAX_SUMMARIES:]]
+    if len(entries) > MAX_SUMMARIES:
+        lines.insert(0, f"({len(entries) - MAX_SUMMARIES} earlier messages are left out)")
     return tuple(lines)
 
 
@@ -202,14 +202,14 @@ def _start(messages: Sequence[Said], user_turns: int) -> int:
     """Where the last turns of the user begin; the end where none are asked for."""
     if user_turns == 0:
         return len(messages)
-    said = [at for at, message in enumerate(messages) if _is_users(message)]
-    return said[-user_turns] if len(said) >= user_turns else 0
+    places = [at for at, message in enumerate(messages) if _is_users(message)]
+    return places[-user_turns] if len(places) >= user_turns else 0
 
 
 def _text(message: Said) -> str:
     """The message on one line, as it was written: a labelled dataset has no rewrites of earlier messages."""
-    found = message.original_content if isinstance(message, Message) else getattr(message, "text", "")
-    return " ".join(str(found).split())
+    text = message.original_content if isinstance(message, Message) else getattr(message, "text", "")
+    return " ".join(str(text).split())
 
 
 def _line(prefix: str, text: str) -> str:
@@ -224,7 +224,7 @@ def _line(prefix: str, text: str) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    for found in _SENTENCE_END.finditer(text):
-        if found.start() >= _TELLING:
-            return text[: found.end()].rstrip()
+    for match in _SENTENCE_END.finditer(text):
+        if match.start() >= _TELLING:
+            return text[: match.end()].rstrip()
     return text

@@ -74,17 +74,17 @@ class NLUContext(Turn):
         twice = [name for name, own in _NAMES.items() if name in data and own in data]
         if twice:
             raise ValueError(f"{twice[0]!r} and {_NAMES[twice[0]]!r} are the same field: give one of them")
-        made: dict[str, Any] = {_NAMES.get(str(name), str(name)): value for name, value in data.items()}
+        fields: dict[str, Any] = {_NAMES.get(str(name), str(name)): value for name, value in data.items()}
         for name, read in (("available_flows", _flow), ("paused", _name), ("history", _message)):
-            if name in made:
-                made[name] = tuple(read(each) for each in _items(made[name], name))
+            if name in fields:
+                fields[name] = tuple(read(each) for each in _items(fields[name], name))
         for name, empty in (("text", ""), ("slots", {}), ("flow", None), ("awaiting", None)):
-            made[name] = made.get(name) or empty
-        made["slots"] = FrozenMap.of(made["slots"])
-        made["status"] = _status(made)
-        if made["status"] == ConversationStatus.AWAITING_CONFIRMATION and not made.get("confirming"):
-            made["confirming"] = {"flow": made["flow"] or "", "action": made["flow"] or ""}
-        return made
+            fields[name] = fields.get(name) or empty
+        fields["slots"] = FrozenMap.of(fields["slots"])
+        fields["status"] = _status(fields)
+        if fields["status"] == ConversationStatus.AWAITING_CONFIRMATION and not fields.get("confirming"):
+            fields["confirming"] = {"flow": fields["flow"] or "", "action": fields["flow"] or ""}
+        return fields
 
     @field_validator("text")
     @classmethod
@@ -181,16 +181,18 @@ def _message(message: Any) -> Any:
 
 def _first(thing: Any, *names: str) -> Any:
     """The first of some fields that a mapping or an object has."""
-    given = (thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None) for name in names)
-    return next((value for value in given if value is not None), None)
+    candidates = (
+        thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None) for name in names
+    )
+    return next((value for value in candidates if value is not None), None)
 
 
 def _status(fields: Mapping[str, Any]) -> Any:
     """The status as a turn has it; where none is given, or one that only names a step, what the rest says."""
-    said = fields.get("status")
-    said = getattr(said, "value", said)
-    if said is not None and said != ConversationState.VALIDATING_SLOT:
-        return said
+    status = fields.get("status")
+    status = getattr(status, "value", status)
+    if status is not None and status != ConversationState.VALIDATING_SLOT:
+        return status
     if fields.get("confirming"):
         return ConversationStatus.AWAITING_CONFIRMATION
     if fields["awaiting"]:

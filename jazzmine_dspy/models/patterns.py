@@ -76,8 +76,8 @@ def pattern_value(slot: Patterned, value: str) -> str | None:
 
 def pattern_matches(slot: Patterned, text: str) -> list[str]:
     """The parts of a text that match the slot's own pattern and stand alone, each once; not those that are denied."""
-    said, found = pattern_found(slot, text)
-    return intended_values(said, found)
+    form, spans = pattern_found(slot, text)
+    return intended_values(form, spans)
 
 
 def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Span]]:
@@ -89,13 +89,13 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Span]]:
         # Nearly every word matches.
         return text, []
     alone = rf"(?<![\w.])(?:{unanchored(slot.pattern)})(?![\w]|[.,]\d)"
-    for said in _readings(text):
-        found = [Span(start, end, said[start:end]) for start, end in search(alone, said)]
-        if words or said is not text:
+    for form in _readings(text):
+        spans = [Span(start, end, form[start:end]) for start, end in search(alone, form)]
+        if words or form is not text:
             # Words, and what becomes a value only as capitals or by being read out, have to hold a digit.
-            found = [each for each in found if _has_digit(each.value)]
-        if found:
-            return said, found
+            spans = [each for each in spans if _has_digit(each.value)]
+        if spans:
+            return form, spans
     return text, [Span(*each) for each in find_with_separators(slot.pattern, text) if _has_digit(each[2])]
 
 
@@ -110,18 +110,18 @@ def _readings(text: str) -> dict[str, None]:
             _grouped(read_out),
             dictated(text),
             dictated(text).upper(),
-            *_joined(text),
+            *_join_digit_groups(text),
         )
     )
 
 
-_DATED = re.compile(r"(?<!\d)(?:[0-2]?\d|3[01])-(?:[0-2]?\d|3[01])(?!\d)|\d[/.]\d")
+_DATE_LIKE = re.compile(r"(?<!\d)(?:[0-2]?\d|3[01])-(?:[0-2]?\d|3[01])(?!\d)|\d[/.]\d")
 """A date, a price or a range of hours, whose numbers are no groups of one code."""
 
 
-def _joined(text: str) -> list[str]:
+def _join_digit_groups(text: str) -> list[str]:
     """A short text in capitals, with groups of digits that signs part in one: "ref is qd 71-002" has QD71002."""
-    if len(text.split()) > _FEW_WORDS or not re.search(r"\d-\d", text) or _DATED.search(text):
+    if len(text.split()) > _FEW_WORDS or not re.search(r"\d-\d", text) or _DATE_LIKE.search(text):
         return []
     return [_grouped(re.sub(r"(?<=\d)-(?=\d)", "", text.upper()))]
 
@@ -134,7 +134,7 @@ def _grouped(text: str) -> str:
     if len(re.findall(r"[a-z]{2,}", text)) > _FEW_WORDS:
         # In a sentence numbers beside each other are several.
         return text
-    return _GROUPS.sub(lambda found: found.group().replace(" ", ""), text)
+    return _GROUPS.sub(lambda match: match.group().replace(" ", ""), text)
 
 
 @functools.lru_cache(maxsize=256)

@@ -264,8 +264,8 @@ def _field_error(place: Place, loc: Sequence[str | int], message: str, remedy: s
 
 def _attributes(item: Any, where: str) -> dict[str, Any]:
     """What a flow object of another system tells: the fields of ours that it has, nested flows included."""
-    wanted = ("name", "description", "condition", "desired_effects", "examples", "condition_expr")
-    data: dict[str, Any] = {field: getattr(item, field) for field in wanted if getattr(item, field, None)}
+    names = ("name", "description", "condition", "desired_effects", "examples", "condition_expr")
+    data: dict[str, Any] = {field: getattr(item, field) for field in names if getattr(item, field, None)}
     if not data:
         raise FlowError(
             f"{type(item).__name__} is no flow",

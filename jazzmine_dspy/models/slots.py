@@ -197,18 +197,18 @@ def _absent(value: Any) -> bool:
     return value is None
 
 
-def _bound(given: Any) -> Any:
+def _bound(value: Any) -> Any:
     """A number, or the text that a date or a time is bounded by: YAML makes dates of what looks like one."""
-    if isinstance(given, dt.date):
-        return given.isoformat()[:10]
-    if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
-        return None if given is None else float(given)
-    if not isinstance(given, str) or not given.strip():
+    if isinstance(value, dt.date):
+        return value.isoformat()[:10]
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return None if value is None else float(value)
+    if not isinstance(value, str) or not value.strip():
         raise ValueError("a bound is a number, a day or a time")
     try:
-        return float(given)
+        return float(value)
     except ValueError:
-        return given.strip()
+        return value.strip()
 
 
 if TYPE_CHECKING:

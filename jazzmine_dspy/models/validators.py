@@ -69,8 +69,8 @@ def _usable(_name: str, function: Any) -> _Validator:
     alone, both = _takes(signature, None), _takes(signature, None, {})
     if not (alone or both):
         raise ValueError("it does not take a value, or a value and the other slots")
-    wanted = not alone or [*signature.parameters][1:2] == ["slots"]
-    return _Validator(function, both and wanted, is_async)
+    needs_slots = not alone or [*signature.parameters][1:2] == ["slots"]
+    return _Validator(function, both and needs_slots, is_async)
 
 
 def _takes(signature: inspect.Signature, *arguments: Any) -> bool:

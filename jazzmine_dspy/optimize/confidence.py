@@ -152,11 +152,10 @@ def set_gate(
     gate = crossing(confidences, [float(each) for each in right], [LM_RIGHT] * len(rows)) if rows else NEVER
     gate = max(gate, estimated_gate(confidences, target_error))
     passed = passing(confidences, right, groups, gate, delta)
-    share = LM_RIGHT if rows else 0.0
     reason = (
         f"{certified.reason}; the gate is the one of least expected cost instead, against a language model "
-        f"taken to be right {share:.0%} of the time, "
-        f"of those that hold {100 * target_error:g} % by the confidences: "
+        f"taken to be right {LM_RIGHT:.0%} of the time, of those that hold {100 * target_error:g} % by the "
+        f"confidences: "
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
     return GateFit(gate, passed, reason)

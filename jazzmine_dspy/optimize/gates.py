@@ -237,20 +237,17 @@ def crossing(
     confidences: Sequence[float],
     right: Sequence[float],
     otherwise: Sequence[float],
-    *,
-    cost: float = 0.0,
 ) -> float:
     """The gate of least expected cost: below it, the next decider is estimated to be better than this one.
 
-    The gain of sending on all turns below a gate is the sum of the differences, less ``cost`` for each. The gate with
-    the largest gain is taken if the gain is surely above zero (1.645 standard errors, one-sided 95 %), so that a chance
-    lead of a few turns sends nothing on, and if at least ``FEWEST`` turns lie below it.
+    The gain of sending on all turns below a gate is the sum of the differences. The gate with the largest gain is taken
+    if the gain is surely above zero (1.645 standard errors, one-sided 95 %), so that a chance lead of a few turns sends
+    nothing on, and if at least ``FEWEST`` turns lie below it.
 
     Args:
         confidences: Of this decider.
         right: Whether, or how far, this decider was right.
         otherwise: The same of the next decider, on the same turns.
-        cost: Of a turn that is sent on, in wrong answers.
 
     Returns:
         The gate; 0 where nothing is sent on, and ``NEVER`` where all is.
@@ -264,7 +261,7 @@ def crossing(
     if not len(confidences):
         return 0.0
     sure = np.array([floored(value) for value in confidences])
-    gains = np.asarray(otherwise, float) - np.asarray(right, float) - cost
+    gains = np.asarray(otherwise, float) - np.asarray(right, float)
     order = np.argsort(sure, kind="stable")
     summed, squares = np.cumsum(gains[order]), np.cumsum(gains[order] ** 2)
     ranked = sure[order]

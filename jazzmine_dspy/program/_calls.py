@@ -133,11 +133,11 @@ class CallLog(BaseCallback):
 
     def cut(self, failure: BaseException) -> tuple[LMCall, ...]:
         """The same, and nobody waits for the open ones any more."""
-        found = self.calls(failure)
+        calls = self.calls(failure)
         with self._lock:
             self._open.clear()
-            self._done = list(found)
-        return found
+            self._done = list(calls)
+        return calls
 
     def _call(self, model: str, started: float, failure: BaseException | None) -> LMCall:
         total = self._total()

@@ -21,11 +21,11 @@ from jazzmine_dspy.program.streaming import TokenStream, stream_for, within_loop
 from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 LEFT_BEHIND_S = 0.25
-"""Seconds after its deadline at which a language model's call ends that nobody waits for any more."""
+"""Seconds after the deadline until an abandoned call of a language model ends."""
 
 
 class HasPredictors(Protocol):
-    """A program, as far as asking a language model needs it."""
+    """The part of a program that calls of a language model need."""
 
     def predictor(self, name: str) -> dspy.Predict:
         """The predictor of that name."""
@@ -37,18 +37,18 @@ class LMMissingError(MemoryUnavailableError):
 
 
 def ask(call: PredictorCall, owner: HasPredictors, bindings: Bindings, deadline: Deadline) -> Predicted:
-    """Call a predictor, again where an outage kept the language model from answering.
+    """Call a predictor, and retry during outages of the language model.
 
     Args:
-        call: What to ask.
-        owner: Has the predictors.
-        bindings: The language model, and the embedding model that finds nearest demonstrations.
-        deadline: All attempts share it.
+        call: The call to make.
+        owner: Provides the predictors.
+        bindings: The language model, and the embedding model that finds demonstrations.
+        deadline: The deadline of all attempts together.
 
     Raises:
-        DeadlineError: it has passed already.
+        DeadlineError: the deadline has passed.
         LMMissingError: there is no language model.
-        PredictFailed: no attempt brought an answer.
+        PredictFailed: every attempt failed.
     """
     deadline.left()
     predictor, log = owner.predictor(call.predictor), CallLog(call.predictor, deadline.milliseconds)
@@ -61,7 +61,7 @@ def ask(call: PredictorCall, owner: HasPredictors, bindings: Bindings, deadline:
     streamed = stream_for(predictor, in_thread=True) is not None
 
     def once(seconds: float | None) -> Any:
-        # The thread that is left behind ends soon after, and with it a local model's call.
+        # An abandoned thread ends soon after the deadline, together with the call of a local model.
         left = None if seconds is None else seconds + LEFT_BEHIND_S
         with call_deadline(left), _logged(log, asking.lm, stream_for(predictor, in_thread=True)):
             return predictor(**call.inputs, **demos, config=dict(call.config))
@@ -118,7 +118,7 @@ def _predicted(prediction: Any, predictor: dspy.Predict, log: CallLog) -> Predic
 
 @contextmanager
 def _logged(log: CallLog, lm: dspy.LM, stream: TokenStream | None) -> Iterator[None]:
-    """Ask this language model, note what is asked of it, and stream its tokens where somebody reads them."""
+    """Configure a call of the language model, log it, and stream its tokens if requested."""
     log.model, since = str(lm.model), log.made
     settings = {
         "adapter": adapter_in_force(),

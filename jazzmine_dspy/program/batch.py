@@ -201,10 +201,10 @@ def _embed_ahead(program: Decides, turns: Sequence[Turn]) -> None:
         return
     heads = list(program.bindings.heads.values()) if "local" in policy.names else []
     try:
-        wanted = {text for head in heads for turn in turns for text in head.texts(turn.text)}
+        head_texts = {text for head in heads for turn in turns for text in head.texts(turn.text)}
         texts = [*dict.fromkeys(turn.text for turn in turns)]
-        texts += sorted(wanted.difference(texts))
-        (embedder.features if wanted else embedder.embed)(texts)
+        texts += sorted(head_texts.difference(texts))
+        (embedder.features if head_texts else embedder.embed)(texts)
     except Exception as error:
         # Each turn asks again, and says of itself that it is degraded.
         log.debug("the texts were not embedded ahead: %s", format_error(error))
@@ -228,6 +228,6 @@ def _chunks(
             where="turns",
             remedy="Make turns of texts: Turn(text='…').",
         )
-    given = zip(turns, excludes or itertools.repeat(()), strict=False)
-    paired: list[tuple[Turn, Sequence[str]]] = [(turn, tuple(exclude)) for turn, exclude in given]
+    pairs = zip(turns, excludes or itertools.repeat(()), strict=False)
+    paired: list[tuple[Turn, Sequence[str]]] = [(turn, tuple(exclude)) for turn, exclude in pairs]
     return (paired[start : start + AHEAD] for start in range(0, len(paired), AHEAD))

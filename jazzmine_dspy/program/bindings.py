@@ -95,8 +95,8 @@ class Bindings:
             if strange := [stage for stage in merged if stage not in STAGES]:
                 remedy = f"Use one of {', '.join(STAGES)}."
                 raise InputError(f"There is no stage {strange[0]!r}", where="heads", remedy=remedy)
-            held = {stage: head for stage in STAGES if (head := merged.get(stage)) is not None}
-            changes["heads"] = MappingProxyType(held)
+            bound_heads = {stage: head for stage in STAGES if (head := merged.get(stage)) is not None}
+            changes["heads"] = MappingProxyType(bound_heads)
         if "deciders" in ports:
             named = {**self.deciders, **ports["deciders"]}
             if taken := [name for name in named if name in BUILT_IN]:

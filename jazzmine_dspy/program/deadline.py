@@ -1,4 +1,4 @@
-"""The deadline of a decision, and the threads in which work is waited for no longer than it allows."""
+"""The deadline of a decision, and threads that limit how long it waits for work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Deadline:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What is done within it has nothing to do with the decision, and takes nothing of its time."""
+        """Stop the clock within the block: its work does not count for the decision."""
         since = self.clock()
         try:
             yield
@@ -68,7 +68,7 @@ def within(seconds: float | None, work: Callable[[], T], error: Callable[[], Exc
     """Wait at most ``seconds`` for some work, None is no limit; after that raise ``error()``.
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
-    for each call: what hangs keeps neither other turns nor the process from ending. The wait is in short steps, so
+    for each call: a hanging call blocks neither other turns nor the end of the process. The wait is in short steps, so
     that an interrupt reaches a thread that waits too (:func:`~jazzmine_dspy.program.own_loop.outside_loop`).
     """
     if seconds is None:
@@ -79,7 +79,7 @@ def within(seconds: float | None, work: Callable[[], T], error: Callable[[], Exc
         try:
             value = work()
         except BaseException as problem:
-            # An interrupt too: nobody would look for it in this thread.
+            # Interrupts too: they have to reach the waiting thread.
             answer.put(functools.partial(_raise, problem))
         else:
             answer.put(lambda: value)
@@ -123,7 +123,7 @@ async def in_thread(work: Callable[[], T]) -> T:
             done = functools.partial(settle, result.set_result, work())
         except BaseException as problem:
             done = functools.partial(settle, result.set_exception, problem)
-        # The loop may have ended meanwhile: nobody waits then.
+        # The loop may have ended by now.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(done)
 

@@ -1,4 +1,4 @@
-"""Deciders: who decides whole turns. The seam for packages of others."""
+"""Deciders decide whole turns. Other packages can register their own."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from jazzmine_dspy.program.state import TurnState
 D = TypeVar("D", bound=type[Any])
 
 NOTHING_FOUND = 0.99
-"""Greatest confidence of an answer without a flow, or without a command: it may have missed something."""
+"""Highest confidence of an answer without a flow or without a command: it may have missed one."""
 
 
 @dataclass(frozen=True)
 class Decided:
-    """What a decider says of a turn.
+    """The answer of a decider for a turn.
 
     Args:
         enhancement: What the user means.
-        fields: The fields of the enhancement that this decider answered; the rest is from before.
-        selection: The flows that the message wants; None where what stood before stands.
-        commands: What it does to the dialogue; None where what stood before stands.
-        confidence: Probabilities, from 0 to 1, that a stage is right, and ``turn``: that all commands are. What is
-            not named is the share of dev turns that the decider got right, 0.5 where none was measured.
-        calls: Calls of language models that were made.
-        degraded: Why it answers less than it should; empty where nothing failed.
-        records: Where the answer of each stage is from, for deciders that know more than the fields above tell.
+        fields: The fields of the enhancement that this decider answered; the others keep their values.
+        selection: The selected flows; None keeps the current selection.
+        commands: The commands of the message; None keeps the current commands.
+        confidence: Probabilities, from 0 to 1, that a stage is right, and ``turn``: that all commands are. The
+            default is the accuracy of the decider on dev turns, or 0.5 if it was not measured.
+        calls: The calls of language models.
+        degraded: Why the answer is incomplete; empty if nothing failed.
+        records: The record of each stage, for deciders that build their own.
     """
 
     enhancement: Enhancement
@@ -63,7 +63,7 @@ class Decided:
         return bool(answers) if stage == "enhance" else answers is not None
 
     def after(self, before: Decided) -> Decided:
-        """This answer over an earlier one, which stands where this one says nothing."""
+        """Merge this answer into a previous one, which fills the parts that this one lacks."""
         later = {name: getattr(self.enhancement, name) for name in self.fields}
         records: dict[Stage, StageRecord] = {}
         for stage in STAGES:
@@ -81,12 +81,12 @@ class Decided:
 
 
 class DecidedTurn(NamedTuple):
-    """A labelled turn that a decider is trained on.
+    """A labelled turn for training a decider.
 
     Args:
-        state: The turn, as it will be given in service.
-        labels: What is wanted, as :class:`~jazzmine_dspy.datasets.schema.Labels` has it.
-        conversation: Id of the conversation: what is held out for testing is held out by it.
+        state: The state of the turn, the same as in service.
+        labels: The expected result, a :class:`~jazzmine_dspy.datasets.schema.Labels`.
+        conversation: Id of the conversation, which defines test splits.
     """
 
     state: TurnState
@@ -123,7 +123,7 @@ class Decider(ABC):
         """
 
     async def adecide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
-        """The same without blocking the loop: in a thread of its own, where a class does not say otherwise."""
+        """The same without blocking the loop; by default in a thread."""
         return await in_thread(functools.partial(self.decide, state, so_far, deadline))
 
 
@@ -136,17 +136,17 @@ def _checked(name: str, thing: Any) -> type[Decider]:
 
 
 DECIDERS: Extensions[type[Decider]] = Extensions("decider", "jazzmine_dspy.deciders", _checked)
-"""By name. A package offers its own as entry points of these names."""
+"""Deciders by name. A package adds its own by entry points."""
 
 
 def decider(name: str) -> Callable[[D], D]:
-    """Register a class of deciders.
+    """Register a decider class.
 
     Args:
-        name: By which policies and recipes call it.
+        name: The name in policies and recipes.
 
     Raises:
-        ExtensionError: the name is taken, or it is no class of deciders.
+        ExtensionError: the name is taken, or the object is not a decider class.
 
     Example:
         >>> from jazzmine_dspy.models.decision import Enhancement
@@ -158,29 +158,29 @@ def decider(name: str) -> Callable[[D], D]:
         'silent'
     """
 
-    def register(made: D) -> D:
-        made.name = name
-        DECIDERS.add(name, made, origin=f"{made.__module__}.{made.__qualname__}")
-        return made
+    def register(cls: D) -> D:
+        cls.name = name
+        DECIDERS.add(name, cls, origin=f"{cls.__module__}.{cls.__qualname__}")
+        return cls
 
     return register
 
 
 @functools.lru_cache(maxsize=64)
-def instance(made: type[Decider]) -> Decider:
-    """The one object of a registered class that decides."""
-    return made()
+def instance(cls: type[Decider]) -> Decider:
+    """Return the shared instance of a registered class."""
+    return cls()
 
 
 def check_deciders(policy: Policy, bound: Mapping[str, Decider]) -> None:
-    """See that there is a decider for every name of a policy.
+    """Check that every name of a policy has a decider.
 
     Args:
         policy: The policy.
-        bound: Deciders that the program is bound to, by name.
+        bound: The bound deciders by name.
 
     Raises:
-        InputError: nobody registered or bound one.
+        InputError: a decider is neither registered nor bound.
     """
     for name in policy.names:
         if name not in BUILT_IN and name not in bound and name not in DECIDERS:
@@ -193,31 +193,31 @@ def check_deciders(policy: Policy, bound: Mapping[str, Decider]) -> None:
 
 
 def decider_identity(policy: Policy, bound: Mapping[str, Decider]) -> list[list[str]]:
-    """What tells the deciders of a policy apart from others of the same names.
+    """Return what distinguishes the deciders of a policy from others with the same names.
 
     Raises:
         ExtensionError: a decider of another package cannot be loaded.
     """
-    found: list[list[str]] = []
+    result: list[list[str]] = []
     for name in (name for name in policy.names if name not in BUILT_IN):
         one = bound.get(name)
-        made = DECIDERS[name] if one is None else type(one)
-        print_of = made.fingerprint if one is None else one.fingerprint
-        found.append([name, made.__module__, made.__qualname__, str(print_of)])
-    return found
+        cls = DECIDERS[name] if one is None else type(one)
+        print_of = cls.fingerprint if one is None else one.fingerprint
+        result.append([name, cls.__module__, cls.__qualname__, str(print_of)])
+    return result
 
 
 def checked_answer(answer: Any, state: TurnState) -> Decided:
-    """An answer that the rest of the turn can build on.
+    """Validate an answer of a decider.
 
     Raises:
-        InputError: it is none, has a part of another type, a confidence that is no probability, or names a flow that
-            may not be chosen.
+        InputError: the answer or a part has the wrong type, a confidence is not a probability, or a flow may not be
+            chosen.
     """
     if not isinstance(answer, Decided):
         raise InputError(f"it returned {type(answer).__name__} and not Decided")
-    if odd := [share for share in answer.confidence.values() if not 0.0 <= share <= 1.0]:
-        raise InputError(f"its confidence is {odd[0]}, which is no probability")
+    if invalid := [share for share in answer.confidence.values() if not 0.0 <= share <= 1.0]:
+        raise InputError(f"its confidence is {invalid[0]}, which is no probability")
     commands = () if answer.commands is None else tuple(answer.commands)
     records = tuple(answer.records.values())
     parts = (answer.enhancement, answer.selection, *commands, *records)
@@ -227,24 +227,24 @@ def checked_answer(answer: Any, state: TurnState) -> Decided:
     if answer.selection is not None:
         named = (*answer.selection.flows, *answer.selection.clarify)
         open_to = state.registry if state.allowed is None else state.allowed
-        if strange := [name for name in named if name not in open_to]:
-            raise InputError(f"it chose {', '.join(strange)[:60]}, which may not be chosen")
+        if unknown := [name for name in named if name not in open_to]:
+            raise InputError(f"it chose {', '.join(unknown)[:60]}, which may not be chosen")
     flows = [flow for command in commands if (flow := getattr(command, "flow", None)) is not None]
-    if strange := [flow for flow in flows if flow not in state.registry and flow not in state.turn.paused]:
-        raise InputError(f"it named the flow {strange[0][:60]}, which does not exist")
+    if unknown := [flow for flow in flows if flow not in state.registry and flow not in state.turn.paused]:
+        raise InputError(f"it named the flow {unknown[0][:60]}, which does not exist")
     return answer if answer.commands is None else replace(answer, commands=commands)
 
 
 def with_records(answer: Decided, name: str, trust: float, milliseconds: float) -> Decided:
-    """An answer with a record for each stage that it answers, and a confidence of the turn, where it has none."""
+    """Add missing records for answered stages, and the confidence of the turn."""
     records = dict(answer.records)
     calls = answer.calls
     turn = answer.confidence.get("turn", answer.confidence.get("understand", trust))
     for stage in (stage for stage in STAGES if answer.has(stage) and stage not in records):
-        # The gate of the turn is about its commands.
-        sure = turn if stage == "understand" else answer.confidence.get(stage, trust)
-        records[stage] = record(name, sure, milliseconds, calls, cause=answer.degraded)
-        # The first stage has the time and the calls.
+        # The gate of the turn applies to its commands.
+        stage_confidence = turn if stage == "understand" else answer.confidence.get(stage, trust)
+        records[stage] = record(name, stage_confidence, milliseconds, calls, cause=answer.degraded)
+        # The first stage records the time and the calls.
         milliseconds, calls = 0.0, ()
     acts = answer.selection is not None or answer.commands is not None
     confidence = {"turn": turn, **answer.confidence} if acts else answer.confidence
@@ -260,7 +260,7 @@ def record(
     cause: str = "",
     refused: tuple[str, ...] = (),
 ) -> StageRecord:
-    """Where a stage's answer is from; with a ``cause`` it is degraded."""
+    """Return the record of a stage; with a ``cause`` it is degraded."""
     causes = "; ".join(filter(None, (cause, *refused)))
     return StageRecord(
         source=source,
@@ -275,7 +275,7 @@ def record(
 
 
 def _behind(first: StageRecord, second: StageRecord, *, answered: bool) -> StageRecord:
-    """One record of a stage that two deciders worked at: of the second where it answered, with the cost of both."""
+    """Merge the records of two deciders for a stage: the second wins if it answered; costs add up."""
     winner = second if answered else first
     causes = [second.cause] if answered else [first.cause, second.cause]
     return winner.model_copy(

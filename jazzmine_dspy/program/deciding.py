@@ -1,6 +1,6 @@
-"""Deciding one turn: the deciders in their order, until one reaches its gate; or the decision cache.
+"""Decide one turn: run the deciders in order until one passes its gate, or read the decision cache.
 
-:func:`decide` and :func:`adecide` are the same lines twice: one waits, one awaits.
+:func:`decide` blocks, :func:`adecide` awaits; they do the same otherwise.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from jazzmine_dspy.program.spans import observed
 from jazzmine_dspy.program.state import TurnState
 
 _SPAN = {"source", "confidence", "degraded", "cause"}
-"""What a span shows of each stage."""
+"""Fields of a stage record that a span shows."""
 
 
 class Program(HasPredictors, Protocol):
-    """A program, as far as deciding needs it."""
+    """The part of a program that deciding needs."""
 
     registry: FlowRegistry
     bindings: Bindings
@@ -58,16 +58,16 @@ class Program(HasPredictors, Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over all that may change a decision."""
+        """SHA-256 over everything that can change a decision."""
         ...
 
     def active_predictors(self) -> tuple[str, ...]:
-        """Names of the predictors that are asked."""
+        """Names of the predictors in use."""
         ...
 
 
 def read(program: Program, turn: Turn, exclude: Sequence[str], deadline: Deadline) -> TurnState:
-    """The state of a turn before it is decided: what is recalled for it."""
+    """Return the state of a turn before it is decided, with its recalled flows."""
     warn_unsupported_language(turn.locale)
     state = TurnState(
         turn=turn,
@@ -81,7 +81,7 @@ def read(program: Program, turn: Turn, exclude: Sequence[str], deadline: Deadlin
 
 
 def decide(program: Program, turn: Turn, exclude: Sequence[str], seconds: float | None) -> TurnDecision:
-    """The decision of a turn."""
+    """Decide a turn."""
 
     def work() -> TurnDecision:
         deadline = Deadline(seconds, program.bindings.clock)
@@ -126,7 +126,7 @@ async def adecide(
 
 
 def ask_strictly(program: Program, owner: HasPredictors, turn: Turn, exclude: Sequence[str]) -> TurnDecision:
-    """The decision by the language model alone; what goes wrong raises.
+    """Decide a turn by the language model alone; failures raise.
 
     Raises:
         PredictFailed: a call failed.
@@ -152,8 +152,8 @@ class Course:
     """One turn on its way through the deciders.
 
     Args:
-        state: The turn.
-        program: Has the policy, the predictors and the deciders.
+        state: The state of the turn.
+        program: The program, with its policy, predictors and deciders.
     """
 
     def __init__(self, state: TurnState, program: Program) -> None:
@@ -161,10 +161,10 @@ class Course:
         self.answer: Decided | None = None
         self._program = program
         self._causes: dict[Stage, list[str]] = {}
-        self._asked: set[str] = set()
+        self._decider_names: set[str] = set()
 
     def decider(self, name: str) -> Decider:
-        """The decider of that name: built in, bound, or made of the registered class."""
+        """Return a decider by name: built in, bound, or an instance of a registered class."""
         if name == "local":
             return LocalDecider()
         if name == "fallback":
@@ -175,7 +175,7 @@ class Course:
         return bound if bound is not None else instance(DECIDERS[name])
 
     def ask(self, name: str) -> Any:
-        """What a decider says; nobody waits for one of another package longer than the deadline allows."""
+        """Return the answer of a decider; deciders of other packages are cut off at the deadline."""
         work = functools.partial(self.decider(name).decide, self.state, self.answer, self.state.deadline)
         return work() if name in BUILT_IN else within(self.state.deadline.left(), work, deadline_error)
 
@@ -186,39 +186,41 @@ class Course:
         return await (work if name in BUILT_IN else awithin(left, work, deadline_error))
 
     def step(self, name: str) -> Step:
-        """One decider's work: what it raises makes it a failed decider."""
-        self._asked.add(name)
+        """Return the step of a decider; an error in it counts as a failed decider."""
+        self._decider_names.add(name)
         return Step(self, name)
 
     def take(self, name: str, answer: Any, milliseconds: float = 0.0) -> None:
-        """Take what a decider says, over what stood before.
+        """Merge the answer of a decider into the current answer.
 
         Raises:
-            InputError: it is no answer to build on.
+            InputError: the answer is invalid.
         """
         trust = self.state.policy.trust.get(name, 0.5)
         answer = with_records(checked_answer(answer, self.state), name, trust, milliseconds)
         if answer.selection is not None and answer.commands is None and "understand" not in answer.records:
-            # Who chooses flows and says nothing of values has them read for these flows.
+            # The decider selected flows without commands: the local decider reads the values for these flows.
             local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
-            read = record(local.source, answer.confidence["turn"], cause=local.cause)
-            answer = replace(answer, commands=local.commands, records={**answer.records, "understand": read})
+            understanding = record(local.source, answer.confidence["turn"], cause=local.cause)
+            answer = replace(
+                answer, commands=local.commands, records={**answer.records, "understand": understanding}
+            )
         first = self.answer is None
         if first and all(answer.has(stage) for stage in STAGES) and len(answer.records) == len(STAGES):
             self.answer = answer
             return
-        self.answer = answer.after(self._before())
+        self.answer = answer.after(self._current_answer())
         if first and not answer.has("enhance") and self.answer.records["enhance"].degraded:
             self.answer = unread(self.answer, self.state)
 
     def fail(self, name: str, error: Exception) -> None:
-        """Note that a decider failed: what stood before stands."""
+        """Record that a decider failed; the current answer stays."""
         cause = f"{name}: {format_error(error)}"
         for stage in STAGES:
             self._causes.setdefault(stage, []).append(cause)
 
     def passes(self, name: str, gate: float | None) -> bool:
-        """Whether the turn is decided: by an answer that is certain as a whole, or reaches its gate."""
+        """Whether the turn is decided: by rules as a whole, or by an answer that passes the gate."""
         answer = self.answer
         if answer is None or self._causes or answer.degraded:
             return False
@@ -235,26 +237,28 @@ class Course:
 
     @property
     def enhances(self) -> bool:
-        """Whether the language model is yet to enhance: it is asked once, be it of use or not."""
-        return self.state.policy.enhance == "lm" and "lm" not in self._asked
+        """Whether the language model still has to enhance; a turn calls it at most once."""
+        return self.state.policy.enhance == "lm" and "lm" not in self._decider_names
 
     @property
     def enhancer(self) -> LMDecider:
-        """The language model for the enhancement alone."""
+        """A decider that asks the language model for the enhancement alone."""
         return LMDecider(self._program, stages=("enhance",))
 
     @property
     def enhanced_state(self) -> TurnState:
-        """The turn as it is asked of it."""
+        """The state that :attr:`enhancer` gets."""
         return replace(self.state, policy=self.state.policy.model_copy(update={"shape": "staged"}))
 
     def end(self) -> TurnDecision:
         """The decision."""
-        answer = self._before() if self.answer is not None else unread(self._before(), self.state)
+        answer = (
+            self._current_answer() if self.answer is not None else unread(self._current_answer(), self.state)
+        )
         return finish(self.state, with_causes(answer, self._causes) if self._causes else answer)
 
-    def _before(self) -> Decided:
-        """What stands so far; rules and recall alone where nothing does."""
+    def _current_answer(self) -> Decided:
+        """Return the current answer; rules and recall decide if there is none."""
         if self.answer is None:
             self.answer = LocalDecider(models=False).decide(self.state, None, self.state.deadline)
         return self.answer
@@ -264,8 +268,8 @@ class Step:
     """The work of one decider on a turn, as a context manager.
 
     Args:
-        course: Of the turn.
-        name: Of the decider.
+        course: The course of the turn.
+        name: The name of the decider.
     """
 
     def __init__(self, course: Course, name: str) -> None:
@@ -275,17 +279,17 @@ class Step:
         self._span = observed(f"{name.capitalize()}Decider", {"message": course.state.text})
 
     def take(self, answer: Any) -> None:
-        """Take what the decider says."""
+        """Merge the answer of the decider into the course."""
         self._course.take(self._name, answer, self._course.state.deadline.milliseconds() - self._began)
 
     def __enter__(self) -> Step:
-        self._watched = self._span.__enter__()
+        self._observation = self._span.__enter__()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if error is None and self._watched.watched and self._course.answer is not None:
+        if error is None and self._observation.watched and self._course.answer is not None:
             answer = self._course.answer
-            self._watched.outputs = {
+            self._observation.outputs = {
                 "commands": [command.model_dump(mode="json") for command in answer.commands or ()],
                 **{
                     stage: record.model_dump(mode="json", include=_SPAN)
@@ -296,22 +300,22 @@ class Step:
         if not isinstance(error, Exception):
             return False
         if isinstance(error, LMUnansweredError) and bearing_here() is not None:
-            # Who measures is told; in service a decider that bears outages of its own is a failed one.
+            # While outages are waited out the error reaches the caller; in service it is a failed decider.
             return False
         self._course.fail(self._name, error)
         return True
 
 
 def _cache(program: Program) -> DecisionCache | None:
-    """The cache to use: none where programs are measured, since its answers cost nothing."""
+    """Return the cache to use; none while programs are measured, because cached answers cost nothing."""
     return program.bindings.cache if bearing_here() is None else None
 
 
 def decision_key(program: Program, turn: Turn, exclude: Sequence[str] = ()) -> str:
-    """SHA-256 over all that a decision depends on.
+    """SHA-256 over everything that a decision depends on.
 
-    Beyond the turn, its date included, and the program with its flows, that is the language model that is configured
-    where none is bound, models and settings of single predictors, and the conversations left out of recall.
+    It covers the turn with its date, the program with its flows, the configured language model if none is bound, the
+    models and settings of single predictors, and the conversations excluded from recall.
     """
     predictors = {name: program.predictor(name) for name in program.active_predictors()}
     configured = dspy.settings.lm if program.bindings.lm is None else None
@@ -320,9 +324,9 @@ def decision_key(program: Program, turn: Turn, exclude: Sequence[str] = ()) -> s
             "program": program.fingerprint,
             "turn": turn.digest,
             "exclude": sorted(exclude),
-            "lm": _lm(configured) if predictors else None,
+            "lm": _lm_identity(configured) if predictors else None,
             "predictors": {
-                name: [_lm(predictor.lm), repr(sorted(predictor.config.items()))]
+                name: [_lm_identity(predictor.lm), repr(sorted(predictor.config.items()))]
                 for name, predictor in predictors.items()
             },
             "adapter": type(dspy.settings.adapter).__qualname__,
@@ -330,8 +334,8 @@ def decision_key(program: Program, turn: Turn, exclude: Sequence[str] = ()) -> s
     )
 
 
-def _lm(lm: Any) -> str | None:
+def _lm_identity(lm: Any) -> str | None:
     if lm is None or isinstance(lm, dspy.LM):
         return lm_identity(lm) if lm is not None else None
-    # A client of another kind, which says nothing of its settings: it is the same as itself alone.
+    # Clients of other kinds have no known settings: each is its own identity.
     return f"{type(lm).__qualname__} {id(lm)}"

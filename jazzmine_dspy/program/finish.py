@@ -1,4 +1,4 @@
-"""From what the deciders say to one decision that does not contradict itself."""
+"""Turn the answers of the deciders into one consistent decision."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger("jazzmine_dspy")
 
 
 def finish(state: TurnState, answer: Decided) -> TurnDecision:
-    """The decision of a turn.
+    """Build the decision of a turn.
 
-    Fields of the enhancement that nobody answered are read from message and commands.
+    Enhancement fields that no decider answered are derived from the message and the commands.
 
     Args:
         state: The turn.
-        answer: A whole answer: with a selection, commands, and a record for each stage.
+        answer: A complete answer: with a selection, commands, and a record for each stage.
     """
     assert answer.selection is not None, "the answer is whole"
     assert answer.commands is not None, "the answer is whole"
@@ -49,7 +49,7 @@ def finish(state: TurnState, answer: Decided) -> TurnDecision:
     causes = [f"{stage}: {record.cause}" for stage, record in stages.items() if record.degraded]
     if causes:
         log.warning("the turn is degraded: %s", "; ".join(causes))
-    # The neutral default of an outage is no observation.
+    # The neutral default during an outage is not an observed sentiment.
     unread = stages["enhance"].degraded
     scores = [] if unread else [*turn.recent_sentiments, enhancement.sentiment_score]
     problems = tuple(turn_problems(turn, state.registry))
@@ -67,7 +67,7 @@ def finish(state: TurnState, answer: Decided) -> TurnDecision:
 
 
 def unread(answer: Decided, state: TurnState) -> Decided:
-    """An answer whose enhancement nobody made: the message as it stands, and neutral defaults."""
+    """Replace the enhancement by its defaults: the original message and neutral values."""
     trust = state.policy.trust.get("fallback", 0.5)
     update = {"source": "fallback", "name": "fallback", "confidence": trust}
     enhance = answer.records["enhance"].model_copy(update=update)
@@ -80,7 +80,7 @@ def unread(answer: Decided, state: TurnState) -> Decided:
 
 
 def with_causes(answer: Decided, causes: dict[Stage, list[str]]) -> Decided:
-    """An answer whose stages are degraded, each for its causes."""
+    """Mark stages of an answer as degraded by their causes."""
     records = {
         stage: _degraded(record, causes[stage]) if causes.get(stage) else record
         for stage, record in answer.records.items()
@@ -93,6 +93,6 @@ def _degraded(record: StageRecord, causes: Sequence[str]) -> StageRecord:
 
 
 def _with_reasons(record: StageRecord, reasons: Sequence[str]) -> StageRecord:
-    """A record with why something of it is missing, in front of what it says already."""
+    """Prepend reasons to the cause of a record."""
     cause = "; ".join(dict.fromkeys([*reasons, *([record.cause] if record.cause else [])]))
     return record.model_copy(update={"cause": cause[:MAX_SHOWN]})

@@ -47,19 +47,19 @@ log = logging.getLogger("jazzmine_dspy")
 _CHOSEN = "chosen by the language model"
 
 Reader = Callable[[CommandAnswer], BaseCommand | None]
-"""What an answer means as a command; None where it is refused."""
+"""Converts an answer to a command; None if it is refused."""
 
 
 class LMDecider(Decider):
     """Asks a program's predictors for the whole turn.
 
-    Its inputs are its own: candidates in recall's order, nothing selected or reordered by another decider. A stage that
-    it cannot answer is left to what stood before.
+    Its inputs do not depend on other deciders: candidates come in the order of recall. A stage that it cannot answer
+    keeps the current answer.
 
     Args:
-        owner: Has the predictors.
-        strict: Whether what goes wrong raises, as optimizers need it.
-        stages: The stages that it is asked for.
+        owner: Provides the predictors.
+        strict: Whether failures raise, as optimizers need.
+        stages: The stages to answer.
     """
 
     name = "lm"
@@ -96,9 +96,9 @@ class LMDecider(Decider):
         return (await self.adraft(state, deadline)).decided()
 
     async def adraft(self, state: TurnState, deadline: Deadline) -> Draft:
-        """What :meth:`adecide` makes its answer of."""
+        """Return the draft that :meth:`adecide` builds its answer from."""
         draft = Draft(state, deadline, self._strict, self._stages)
-        # Making a call may recall: the loop does not wait for it.
+        # Building a call may run recall, so it does not block the loop.
         while (call := await in_thread(draft.next_call)) is not None:
             try:
                 draft.take(await aask(call, self._owner, state.bindings, deadline))
@@ -109,13 +109,13 @@ class LMDecider(Decider):
 
 @dataclass
 class Draft:
-    """The answer of a language model while it is asked for, call by call.
+    """The answer of a language model, built call by call.
 
     Args:
         state: The turn.
-        deadline: Of the turn.
-        strict: Whether what goes wrong raises.
-        stages: The stages that are asked for.
+        deadline: The deadline of the turn.
+        strict: Whether failures raise.
+        stages: The stages to answer.
     """
 
     state: TurnState
@@ -135,7 +135,7 @@ class Draft:
         asks = self.state.policy.asks
         self._left = [stage for stage in self.stages if asks(stage)]
         if "select" in self._left and not offered(self.state, self.state.policy.offers):
-            self._nothing_offered()
+            self._skip_selection()
 
     @property
     def fused(self) -> bool:
@@ -143,7 +143,7 @@ class Draft:
         return self.state.policy.shape == "fused"
 
     def next_call(self) -> PredictorCall | None:
-        """The next call to make; None when all stages are through."""
+        """Return the next call to make; None when all stages are done."""
         if not self._left:
             return None
         predictor = "fused" if self.fused else self._left[0]
@@ -152,7 +152,7 @@ class Draft:
             again = rewrite not in ("", self.state.turn.text)
             self.state = self.state.with_query(rewrite) if again else replace(self.state, query=rewrite)
             if not offered(self.state, self.state.policy.offers):
-                self._nothing_offered()
+                self._skip_selection()
                 return self.next_call()
         elif not self.fused and predictor == "understand":
             self.state = replace(self.state, query=self._rewrite)
@@ -168,39 +168,39 @@ class Draft:
         return self.enhancement.enhanced_query if self.enhancement is not None else self.state.query
 
     def take(self, predicted: Predicted) -> None:
-        """Read the answer of a call for the stages that it was made for."""
+        """Read the answer of a call into its stages."""
         rewrite = predicted.outputs.get("enhanced_query")
         if _is_cut(rewrite, self.state.turn.text, message_limit(self.state.policy)):
             outputs = {**predicted.outputs, "enhanced_query": self.state.turn.text}
             predicted = replace(predicted, outputs=outputs)
-        took, calls = self.deadline.milliseconds() - self._began, predicted.calls
-        for stage in self._done():
-            self.records[stage] = self._read(stage, predicted, took, calls)
-            # The first stage of a call has its time and cost.
-            took, calls = 0.0, ()
+        elapsed, calls = self.deadline.milliseconds() - self._began, predicted.calls
+        for stage in self._pop_stages():
+            self.records[stage] = self._read(stage, predicted, elapsed, calls)
+            # The first stage of a call records its time and cost.
+            elapsed, calls = 0.0, ()
 
     def fail(self, call: PredictorCall, error: Exception) -> None:
-        """Note why a call brought no answer; what of it can be read is taken.
+        """Record why a call failed; readable parts of its answer are used.
 
         Raises:
             LMUnansweredError: the language model was not answering, where outages are borne.
-            PredictFailed: whatever went wrong, where failures raise.
+            PredictFailed: any other failure, where failures raise.
         """
-        failed = error if isinstance(error, PredictFailed) else PredictFailed(error)
-        if isinstance(failed.error, LMUnansweredError):
-            # Nobody takes another's answer for the model's: who measures is told.
-            raise failed.error from error
+        failure = error if isinstance(error, PredictFailed) else PredictFailed(error)
+        if isinstance(failure.error, LMUnansweredError):
+            # An evaluation must not count another decider's answer as the model's.
+            raise failure.error from error
         if self.strict:
-            raise failed from error
-        typed = _typed(failed.error, call.predictor)
-        calls = _failed(failed.calls, typed)
-        if isinstance(typed, AnswerError) and typed.readable:
-            self.take(Predicted(typed.readable, calls, typed.refused))
+            raise failure from error
+        answer_error = _typed_error(failure.error, call.predictor)
+        calls = _with_failure(failure.calls, answer_error)
+        if isinstance(answer_error, AnswerError) and answer_error.readable:
+            self.take(Predicted(answer_error.readable, calls, answer_error.refused))
             return
-        took = self.deadline.milliseconds() - self._began
-        for stage in self._done():
-            self.records[stage] = record("lm", 0.0, took, calls, cause=f"lm: {format_error(typed)}")
-            took, calls = 0.0, ()
+        elapsed = self.deadline.milliseconds() - self._began
+        for stage in self._pop_stages():
+            self.records[stage] = record("lm", 0.0, elapsed, calls, cause=f"lm: {format_error(answer_error)}")
+            elapsed, calls = 0.0, ()
 
     def decided(self) -> Decided:
         """The answer."""
@@ -214,48 +214,50 @@ class Draft:
             records=self.records,
         )
 
-    def _done(self) -> list[Stage]:
-        """The stages that the call was made for."""
-        done, self._left = (self._left, []) if self.fused else (self._left[:1], self._left[1:])
-        return done
+    def _pop_stages(self) -> list[Stage]:
+        """Remove and return the stages of the current call."""
+        stages, self._left = (self._left, []) if self.fused else (self._left[:1], self._left[1:])
+        return stages
 
-    def _nothing_offered(self) -> None:
-        """There is nothing to ask for the flows: that is an answer, unless recall is down."""
+    def _skip_selection(self) -> None:
+        """Record an empty selection without a call: no flow is offered. If recall failed, the stage stays open."""
         self._left.remove("select")
         if not (self.state.recall_failure and self.state.choosable):
             self.selection = Selection(reason="there are no candidates")
             self.records["select"] = record("lm", NOTHING_FOUND)
 
     def _read(
-        self, stage: Stage, predicted: Predicted, took: float, calls: tuple[LMCall, ...]
+        self, stage: Stage, predicted: Predicted, elapsed: float, calls: tuple[LMCall, ...]
     ) -> StageRecord:
         outputs, own = predicted.outputs, CONTRACTS[stage].signature.output_fields
         trust = self.state.policy.trust.get("lm", 0.5)
-        unread = tuple(f"{name}: {why}" for name, why in predicted.refused.items() if name in own)
-        if unread and not any(name in outputs for name in own):
-            return record("lm", 0.0, took, calls, cause=f"lm: {CONTRACTS[stage].error.__name__}: {unread[0]}")
+        invalid = tuple(f"{name}: {why}" for name, why in predicted.refused.items() if name in own)
+        if invalid and not any(name in outputs for name in own):
+            return record(
+                "lm", 0.0, elapsed, calls, cause=f"lm: {CONTRACTS[stage].error.__name__}: {invalid[0]}"
+            )
         if stage == "enhance":
             self.enhancement, refused = enhancement_of(outputs, self.state.turn, self.state.registry)
-            # A field that is refused has its default: nobody else answers in the language model's place.
+            # A refused field keeps its default; no other decider fills it.
             self.answered = frozenset(name for name in own if name not in self.state.policy.unasked)
-            cause = "; ".join(unread)
-            return record("lm", trust, took, calls, cause=cause, refused=refused)
+            cause = "; ".join(invalid)
+            return record("lm", trust, elapsed, calls, cause=cause, refused=refused)
         if stage == "select":
             self.selection, self.invented = _selection(outputs["flows"], self.state)
             if self.selection is None:
                 problem = f"lm: no such flow was offered ({len(self.invented)} named)"
-                return record("lm", 0.0, took, calls, cause=problem)
+                return record("lm", 0.0, elapsed, calls, cause=problem)
             nothing = not (self.selection.flows or self.selection.clarify)
-            return record("lm", min(trust, NOTHING_FOUND) if nothing else trust, took, calls)
+            return record("lm", min(trust, NOTHING_FOUND) if nothing else trust, elapsed, calls)
         if self.selection is not None:
             self.state = self.state.with_selected(self.selection.flows)
-        commands, odd = _commands(outputs["commands"], self._reader())
-        reason = f"commands that do not fit the state: {', '.join(odd)}" if odd else ""
-        if odd and not commands:
-            return record("lm", 0.0, took, calls, cause=f"lm: {reason}")
+        commands, rejected = _commands(outputs["commands"], self._reader())
+        reason = f"commands that do not fit the state: {', '.join(rejected)}" if rejected else ""
+        if rejected and not commands:
+            return record("lm", 0.0, elapsed, calls, cause=f"lm: {reason}")
         self.commands = tuple(commands)
         confidence = trust if commands else min(trust, NOTHING_FOUND)
-        return record("lm", confidence, took, calls, refused=(reason,) if reason else ())
+        return record("lm", confidence, elapsed, calls, refused=(reason,) if reason else ())
 
     def _reader(self) -> Reader:
         if self._addresses is not None:
@@ -270,7 +272,7 @@ def _as_command(answer: CommandAnswer, turn_state: TurnState, slots: Sequence[An
     return kind.read(name, answer.value, turn_state.turn, tuple(slots))
 
 
-def _typed(error: Exception, predictor: str) -> Exception:
+def _typed_error(error: Exception, predictor: str) -> Exception:
     if not isinstance(error, AdapterParseError):
         return error
     if isinstance(error.__cause__, AnswerError):
@@ -281,15 +283,15 @@ def _typed(error: Exception, predictor: str) -> Exception:
 
 
 def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | None, tuple[str, ...]]:
-    """The flows of the letters that were answered, None where all of them were invented; and what was invented."""
+    """Return the selection of the answered letters, None if all are invented, and the invented letters."""
     by_letter = dict(zip(ALIASES, (c.name for c in offered(state, state.policy.offers)), strict=False))
-    # A model that no schema holds says "none" where it is to say nothing.
+    # A model without an enforced schema writes "none" instead of an empty list.
     letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
-    doubted = state.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
-    letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if doubted else letters
-    chosen = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
-    known = list(dict.fromkeys(name for name in chosen if name))
-    invented = [_readable(letter) for letter, name in zip(letters, chosen, strict=True) if not name]
+    in_doubt = state.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
+    letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if in_doubt else letters
+    names = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
+    known = list(dict.fromkeys(name for name in names if name))
+    invented = [_short_text(letter) for letter, name in zip(letters, names, strict=True) if not name]
     invented = list(dict.fromkeys(invented))[:10]
     if invented:
         log.warning("the language model named %d flows that were not offered", len(invented))
@@ -299,7 +301,7 @@ def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | No
     if invented:
         reason += f"; not offered: {', '.join(invented)[:200]}"
     candidates = [(one.name, one.score) for one in state.recalled[:CANDIDATES]]
-    if doubted and len(known) > 1:
+    if in_doubt and len(known) > 1:
         reason = "the language model is in doubt which is meant" + reason.removeprefix(_CHOSEN)
         selection = Selection(clarify=known, reason=reason, candidates=candidates)
     else:
@@ -308,35 +310,35 @@ def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | No
     return undenied(selection, state), tuple(invented)
 
 
-def _readable(answer: str) -> str:
-    """What a model answered, as records can hold it: short, and without halves of characters."""
+def _short_text(answer: str) -> str:
+    """Shorten an answer for records, without lone surrogates."""
     return answer.strip()[:60].encode("utf-8", "replace").decode()
 
 
-def _failed(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
-    """The calls, the last of which led to the error: an answer that cannot be read is no success either."""
+def _with_failure(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
+    """Return the calls with the last one marked as failed: an unreadable answer is not a success."""
     if not calls:
         return ()
     return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": format_error(error)}))
 
 
-def _is_cut(rewrite: Any, text: str, shown: int) -> bool:
-    """Whether a rewrite may lack a part of the message: it was not shown whole, or the rewrite breaks off."""
+def _is_cut(rewrite: Any, text: str, limit: int) -> bool:
+    """Whether a rewrite may lack a part of the message: the prompt cut the message, or the rewrite is cut off."""
     if not isinstance(rewrite, str) or len(rewrite.strip()) >= len(text):
         return False
     at_its_limit = len(rewrite) == most_of_rewrite(text)
-    return len(text) > shown or at_its_limit or (CUT in rewrite and CUT not in text)
+    return len(text) > limit or at_its_limit or (CUT in rewrite and CUT not in text)
 
 
-def _commands(answers: Sequence[CommandAnswer], read: Reader) -> tuple[list[Command], list[str]]:
-    """Typed commands, and the kinds of those that the state does not allow."""
+def _commands(answers: Sequence[CommandAnswer], reader: Reader) -> tuple[list[Command], list[str]]:
+    """Return typed commands, and the types of commands that the state does not allow."""
     commands: list[Command] = []
     refused: list[str] = []
     for answer in answers:
-        meant = read(answer)
-        if meant is not None:
-            commands.append(cast("Command", meant))
+        command = reader(answer)
+        if command is not None:
+            commands.append(cast("Command", command))
         else:
-            # Not what it names: that is the model's own text, and causes are logged and stored.
+            # Only the type: names are free text of the model, and causes are logged and stored.
             refused.append(answer.type)
     return commands, refused

@@ -1,4 +1,4 @@
-"""What a language model is asked of a turn: the inputs of a predictor, and the schema of its answer."""
+"""Requests to a language model for a turn: the inputs of a predictor, and the schema of its answer."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _MAX_TOKENS = {
     "full": {"enhance": 400, "select": 64, "understand": 640, "fused": 1024},
 }
 _SHORT = 600
-"""Bytes of a message whose answer fits these limits; a longer one gets a token more for every two bytes."""
+"""Longest message, in bytes, whose answer fits these limits; longer ones get one more token per two bytes."""
 _LONG_MESSAGE = 600
 """Characters of an earlier message that the full wording shows."""
 _SLOT_FLOWS = 2
 _INTENTS = 60
-"""Names that an answer's schema lists; with more of them decoders grow slow, and hosted models refuse."""
+"""Most names in an answer schema: with more of them decoding is slow, and hosted models reject the schema."""
 
 
 def offered(state: TurnState, top_k: int) -> list[Recalled]:
-    """The flows that a prompt offers: the recalled ones, or a small registry whole where recall is down."""
+    """Return the flows that a prompt offers: the recalled ones, or a whole small registry if recall is down."""
     if state.recalled:
         return list(state.recalled[:top_k])
     names = state.choosable
@@ -38,9 +38,9 @@ def offered(state: TurnState, top_k: int) -> list[Recalled]:
 
 
 def intents(state: TurnState, candidates: Sequence[Recalled]) -> list[str] | None:
-    """Flows that an intent may name: those that may be chosen or are alive; of a large catalogue the likeliest.
+    """Return the flows that an intent may name: choosable or active ones; the likeliest of a large catalogue.
 
-    None where a schema cannot list them: there are no flows, or too many without any that is likely.
+    None if a schema cannot list them: there are no flows, or too many and no candidates.
     """
     turn = state.turn
     alive = {turn.flow, *turn.paused}
@@ -53,7 +53,7 @@ def intents(state: TurnState, candidates: Sequence[Recalled]) -> list[str] | Non
 
 
 def slots_in_play(state: TurnState, predictor: str, top_k: int) -> tuple[Slot, ...]:
-    """Slots that the message may fill: of the running flow, of those that start, and in one call of the likeliest."""
+    """Return slots that the message may fill: of running and starting flows; a fused call adds the likeliest ones."""
     if predictor != "fused":
         return state.slots
     likeliest = (candidate.name for candidate in offered(state, top_k)[:_SLOT_FLOWS])
@@ -61,18 +61,18 @@ def slots_in_play(state: TurnState, predictor: str, top_k: int) -> tuple[Slot, .
 
 
 def addresses_of(state: TurnState, predictor: str, top_k: int) -> Addresses:
-    """How the full wording calls the slots of a call: letters are those of the prompt that offers flows."""
+    """Return the slot names of the full wording, with the letters of the offered flows."""
     lettered = [one.name for one in offered(state, top_k)] if predictor == "fused" else []
     return Addresses(state.turn, state.registry, lettered, state.selected)
 
 
 def message_limit(policy: Policy) -> int:
-    """Characters of the message that a prompt shows."""
+    """Return how many characters of the message a prompt shows."""
     return MAX_TEXT if policy.wording == "full" else render.MESSAGE_SHOWN
 
 
 def request_for(state: TurnState, predictor: str) -> PredictorCall:
-    """The call that a predictor needs for a turn: inputs, and the schema of its answer."""
+    """Build the call of a predictor for a turn: its inputs and the schema of its answer."""
     turn, policy, top_k = state.turn, state.policy, state.policy.offers
     candidates = offered(state, top_k)
     slots = slots_in_play(state, predictor, top_k)
@@ -101,7 +101,7 @@ def request_for(state: TurnState, predictor: str) -> PredictorCall:
             turn, enhanced if predictor in ("select", "understand") else None, message_shown
         ),
     }
-    wanted = {
+    names = {
         "enhance": ("situation", "history", "context", "message"),
         "select": ("flows_offered", "situation", "message"),
         "understand": ("slots", "situation", "history", "message"),
@@ -118,8 +118,8 @@ def request_for(state: TurnState, predictor: str) -> PredictorCall:
     )
     limit = _MAX_TOKENS[policy.wording][predictor]
     if predictor != "select":
-        # The rewrite and the values repeat what the message says.
+        # The rewrite and the values repeat text of the message.
         limit += max(0, len(render.quoted(turn.text, message_shown).encode("utf-8", "replace")) - _SHORT) // 2
     config = {"response_format": schema, "max_tokens": limit}
-    inputs = {name: every[name] for name in wanted}
+    inputs = {name: every[name] for name in names}
     return PredictorCall(predictor, inputs, config, found_by(turn), state.exclude)

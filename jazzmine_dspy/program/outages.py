@@ -245,6 +245,6 @@ _KNOWN: weakref.WeakKeyDictionary[dspy.BaseLM, _Known] = weakref.WeakKeyDictiona
 
 
 def _known(lm: dspy.BaseLM) -> _Known:
-    if (found := _KNOWN.get(lm)) is None:
-        found = _KNOWN.setdefault(lm, _Known(lm))
-    return found
+    if (state := _KNOWN.get(lm)) is None:
+        state = _KNOWN.setdefault(lm, _Known(lm))
+    return state

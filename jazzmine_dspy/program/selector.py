@@ -146,12 +146,12 @@ class FlowSelector:
         turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
         ends = None if self.deadline is None else time.monotonic() + self.deadline
         result = FlowSelectionResult()
-        given: dict[str, Recalled] = {}
+        recalled_by_name: dict[str, Recalled] = {}
         if candidates is not None:
-            result.candidates = [self._described(candidate) for candidate in candidates][: len(ALIASES)]
+            result.candidates = [self._as_mapping(candidate) for candidate in candidates][: len(ALIASES)]
         elif self._memory is not None:
-            await self._recalled(turn, result, given, ends)
-        known = self._resolve(result, given)
+            await self._fill_candidates(turn, result, recalled_by_name, ends)
+        known = self._resolve(result, recalled_by_name)
         if not known:
             result.reason = "there are no candidates"
             return result
@@ -166,12 +166,12 @@ class FlowSelector:
             bindings = bindings.but(recall=self._memory)
         state = TurnState(turn, self.registry, policy, bindings, deadline=deadline)
         state = replace(state, recalled=tuple(one for one in known if one.name in state.choosable))
-        selection, record = await self._chosen(state, deadline, result)
+        selection, record = await self._selection(state, deadline, result)
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
-        return self._filled(result, selection, record)
+        return self._fill_result(result, selection, record)
 
-    async def _chosen(
+    async def _selection(
         self, state: TurnState, deadline: Deadline, result: FlowSelectionResult
     ) -> tuple[Selection, StageRecord]:
         """The selection: of the language model where there is one, and of the local decider where that fails."""
@@ -190,8 +190,12 @@ class FlowSelector:
         causes = "; ".join(filter(None, (cause, chosen.cause)))
         return chosen.selection, made_record(chosen.source, chosen.confidence, 0.0, calls, cause=causes)
 
-    async def _recalled(
-        self, turn: Turn, result: FlowSelectionResult, given: dict[str, Recalled], ends: float | None
+    async def _fill_candidates(
+        self,
+        turn: Turn,
+        result: FlowSelectionResult,
+        recalled_by_name: dict[str, Recalled],
+        ends: float | None,
     ) -> None:
         """Ask the memory, and where it is down the program's own index, for the candidates of a result."""
         own = self._program.bindings.recall
@@ -203,11 +207,11 @@ class FlowSelector:
             wait = left if left is None or memory is own or own is None else left / 2
             try:
                 async with asyncio.timeout(wait):
-                    found, cause = await self._recall(memory, turn, given)
+                    candidates, cause = await self._recall(memory, turn, recalled_by_name)
             except Exception as error:
                 result.cause = "; ".join(filter(None, (result.cause, f"recall: {format_error(error)}")))
             else:
-                result.candidates = found[: self.top_k]
+                result.candidates = candidates[: self.top_k]
                 result.cause = "; ".join(filter(None, (result.cause, cause))) or None
                 break
         if result.cause is not None:
@@ -215,29 +219,29 @@ class FlowSelector:
             log.warning("flow selection is degraded: %s", result.cause)
 
     async def _recall(
-        self, memory: Any, turn: Turn, given: dict[str, Recalled]
+        self, memory: Any, turn: Turn, recalled_by_name: dict[str, Recalled]
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Candidates as mappings, and why a stand-in answered in the memory's place, if one did."""
-        query, beside = recall_query(turn, turn.text, self.registry)
-        found, cause = await self._ask(memory, query, turn)
-        if beside and self.top_k > 1:
-            further, _ = await self._ask(memory, "\n".join(beside), turn)
-            found = _joined(found, further, self.top_k)
-        given.update((one.name, one) for one, _ in found if one is not None)
-        return [described for _, described in found], cause
+        query, summaries = recall_query(turn, turn.text, self.registry)
+        candidates, cause = await self._ask(memory, query, turn)
+        if summaries and self.top_k > 1:
+            further, _ = await self._ask(memory, "\n".join(summaries), turn)
+            candidates = _merge_candidates(candidates, further, self.top_k)
+        recalled_by_name.update((one.name, one) for one, _ in candidates if one is not None)
+        return [described for _, described in candidates], cause
 
     async def _ask(self, memory: Any, query: str, turn: Turn) -> tuple[list[_Candidate], str | None]:
         if isinstance(memory, RecallPort):
             allowed = allowed_flows(self.registry, turn)
             recalled = await memory.arecall(query, k=self.top_k, allowed=allowed)
             cause = recalled.cause if isinstance(recalled, Degraded) else None
-            return [(one, self._described(one)) for one in recalled], cause
+            return [(one, self._as_mapping(one)) for one in recalled], cause
         mappings = await memory.recall(
             query=query, agent_id=self.agent_id, top_k=self.top_k, rrf_k=self.rrf_k
         )
-        return [(None, self._described(one)) for one in mappings], None
+        return [(None, self._as_mapping(one)) for one in mappings], None
 
-    def _described(self, candidate: Any) -> dict[str, Any]:
+    def _as_mapping(self, candidate: Any) -> dict[str, Any]:
         if isinstance(candidate, Mapping):
             return dict(candidate)
         try:
@@ -257,7 +261,9 @@ class FlowSelector:
             "score": score,
         }
 
-    def _resolve(self, result: FlowSelectionResult, given: Mapping[str, Recalled]) -> list[Recalled]:
+    def _resolve(
+        self, result: FlowSelectionResult, recalled_by_name: Mapping[str, Recalled]
+    ) -> list[Recalled]:
         """Candidates that the registry knows, each once; the others are noted as unresolved."""
         known: dict[str, Recalled] = {}
         for candidate in result.candidates:
@@ -270,23 +276,23 @@ class FlowSelector:
                 if stale not in result.unresolved_ids:
                     result.unresolved_ids.append(stale)
             elif name not in known:
-                known[name] = given.get(name) or Recalled(name, _score(candidate.get("score")))
+                known[name] = recalled_by_name.get(name) or Recalled(name, _score(candidate.get("score")))
         if result.unresolved_ids:
             log.warning("memory holds flows that the registry has not: %s", ", ".join(result.unresolved_ids))
         result.scores = {one.name: one.score for one in known.values()}
         return list(known.values())
 
-    def _filled(
+    def _fill_result(
         self, result: FlowSelectionResult, selection: Selection, record: StageRecord
     ) -> FlowSelectionResult:
-        chosen = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
-        result.chosen_flows = [self._live[name] for name in chosen]
+        names = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
+        result.chosen_flows = [self._live[name] for name in names]
         result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]
         result.combined_prompt = "\n\n".join(result.chosen_prompts)
         result.confidence = record.confidence
         result.reason = selection.reason
         result.source = record.source
-        result.mode = selection.mode if len(chosen) > 1 else "single"
+        result.mode = selection.mode if len(names) > 1 else "single"
         result.clarify = [name for name in selection.clarify if name in result.scores]
         result.degraded = result.degraded or record.degraded
         result.cause = "; ".join(filter(None, (result.cause, record.cause))) or None
@@ -304,12 +310,12 @@ def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
 
 
 def _index(
-    given: Mapping[Any, Any], registry: FlowRegistry, agent_id: str
+    flows: Mapping[Any, Any], registry: FlowRegistry, agent_id: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The caller's flow objects by name, and the names of flows by all ids that memory may hold."""
     live: dict[str, Any] = dict(registry)
     names: dict[str, str] = {}
-    for (name, flow), (key, item) in zip(registry.items(), given.items(), strict=True):
+    for (name, flow), (key, item) in zip(registry.items(), flows.items(), strict=True):
         if hasattr(item, "build_prompt"):
             live[name] = item
         ids = (
@@ -324,16 +330,18 @@ def _index(
     return live, names | {name: name for name in registry}
 
 
-def _joined(found: list[_Candidate], further: list[_Candidate], top_k: int) -> list[_Candidate]:
+def _merge_candidates(
+    candidates: list[_Candidate], further: list[_Candidate], top_k: int
+) -> list[_Candidate]:
     """The candidates of a query, and behind them those of a further query that are new, in the places that are free.
 
     Where none is free, the last one gives its place to the best of the further query, unless that is there already. So
     the further query brings candidates in, and changes the order of none.
     """
-    names = [_key(one) for one in found[:top_k]]
+    names = [_key(one) for one in candidates[:top_k]]
     free = top_k - len(names) or int(bool(further) and _key(further[0]) not in names)
     new = [one for one in further if _key(one) not in names][:free]
-    joined = found[: top_k - len(new)]
+    joined = candidates[: top_k - len(new)]
     least = min((_score(one.get("score")) for _, one in joined), default=math.inf)
     for recalled, described in new:
         score = min(least, SUMMARY_WEIGHT * _score(described.get("score")))

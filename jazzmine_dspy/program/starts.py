@@ -1,4 +1,4 @@
-"""Whether a message starts a flow that was never learnt, and which: recall, acts and typed values weighed together."""
+"""Estimate whether a message starts a flow that no head has learnt: weighs recall, acts and typed values."""
 
 from __future__ import annotations
 
@@ -25,52 +25,52 @@ FILE = "starts.json"
 
 # Fitted with MiniLM, on none of what the parts below have learnt: the fitting parts of datasets/support, the working
 # suite, and registries cut from public data (other halves than those of the tests). Fitted on any two of the three,
-# they tell the turns of the third as well.
+# they predict the turns of the third as well.
 _FLOW = {"similarity": 3.6, "support": 0.8, "fused": 4.1, "values": 1.0, "marked": 1.25}
 _START = {"similarity": 13.8, "beside": -0.37, "values": 1.5}
 _OFFSET = -6.2
 _RUNNING = {"similarity": -3.4, "start": 0.55, "values": 0.9}
-"""Added while a flow runs: most messages answer it then, and only their words tell of another one."""
+"""Added while a flow runs: most messages then answer it, and only their words point to another one."""
 
 _OPPOSITE = -4.0
-"""Added for a flow that does the opposite of what is said: far below every other."""
+"""Added for a flow that does the opposite of the message: ranks it far below every other."""
 
 _AWAITED = -0.2
-"""Added while something is asked for: where it is nearly even, a message is the answer."""
+"""Added while a slot is awaited: if the odds are nearly even, the message is the answer."""
 
 _INSTEAD = ("resume_flow", "repeat", "restart", "skip", "handoff")
-"""Acts of messages that want no other flow, however near to one they are."""
+"""Acts of messages that start no other flow, however similar to one they are."""
 
 _MOST = 2
-"""Values that count."""
+"""Most values that count."""
 
 UNLIKELY = 0.01
 """Least probability of a flow, and of none, before what labels add."""
 
 _LEAST = 1e-3
 _VAGUE = frozenset(("text", "list", "boolean", "number"))
-"""Types of which a message holds values that say nothing of what it wants."""
+"""Types whose values do not show which flow a message starts."""
 
 
 class Starts(NamedTuple):
     """What a message may start.
 
     Args:
-        ranking: Flows with probabilities, best first; they sum to ``wanted``.
-        wanted: Probability, from 0 to 1, that it starts any of them.
+        ranking: Flows with probabilities, best first; they sum to ``probability``.
+        probability: Probability, from 0 to 1, that it starts any of them.
         vague: Probability that, if so, it says too little to tell which.
     """
 
     ranking: tuple[tuple[str, float], ...]
-    wanted: float
+    probability: float
     vague: float = 0.0
 
     def moved(self, added: Mapping[str, float]) -> Starts:
         """The same with what labels add to the log-odds of each flow, and under "" to those of all.
 
         Example:
-            >>> told = Starts((("a", 0.5), ("b", 0.1)), 0.6).moved({"": 0.0, "b": 2.5})
-            >>> [name for name, _ in told.ranking], told.wanted > 0.7
+            >>> estimate = Starts((("a", 0.5), ("b", 0.1)), 0.6).moved({"": 0.0, "b": 2.5})
+            >>> [name for name, _ in estimate.ranking], estimate.probability > 0.7
             (['b', 'a'], True)
         """
         if not added or not self.ranking:
@@ -82,7 +82,7 @@ class Starts(NamedTuple):
         }
         top = max(odds.values())
         shares = {name: math.exp(each - top) for name, each in odds.items()}
-        total = sum(shares.values()) + max(1.0 - self.wanted, UNLIKELY) * math.exp(-top)
+        total = sum(shares.values()) + max(1.0 - self.probability, UNLIKELY) * math.exp(-top)
         ranking = sorted(((name, share / total) for name, share in shares.items()), key=lambda one: -one[1])
         return Starts(tuple(ranking), sum(share for _, share in ranking), self.vague)
 
@@ -95,7 +95,7 @@ class Values(NamedTuple):
 
 
 def values_for(flow: Flow, text: str, at: ReadingContext) -> Values:
-    """What of a message a flow has slots for; one value counts once.
+    """Count the values of a message that fit the slots of a flow; equal values count once.
 
     Example:
         >>> from jazzmine_dspy.models import FlowRegistry
@@ -104,18 +104,18 @@ def values_for(flow: Flow, text: str, at: ReadingContext) -> Values:
         >>> values_for(flow, "a large one for ann@post.net", ReadingContext())
         Values(all=2, marked=1)
     """
-    found: set[tuple[str, ...]] = set()
+    readings: set[tuple[str, ...]] = set()
     marked = 0
     for slot in flow.slots:
         if slot.type in _VAGUE and not slot.pattern:
             continue
-        told = (slot.type, *map(str, values_in(slot, text, at)))
-        if len(told) > 1 and told not in found:
-            found.add(told)
+        reading = (slot.type, *map(str, values_in(slot, text, at)))
+        if len(reading) > 1 and reading not in readings:
+            readings.add(reading)
             marked += bool(slot.pattern or slot.options)
     # Both ends of a way.
     ways = len(named_texts(flow, text).values) > 1
-    return Values(min(len(found) + ways, _MOST), min(marked + ways, _MOST))
+    return Values(min(len(readings) + ways, _MOST), min(marked + ways, _MOST))
 
 
 def starts(
@@ -125,14 +125,14 @@ def starts(
     values: Callable[[str], Values],
     opposite: Callable[[str], bool] = lambda _: False,
 ) -> Starts | None:
-    """Weigh what speaks for each flow, and for any at all.
+    """Estimate the probability that a message starts each flow, and any flow at all.
 
     Args:
-        recalled: What recall found, similarities included; None comes back where it tells of none.
+        recalled: What recall found, with similarities; without any the result is None.
         acts: The probability of each act.
         turn: The turn.
-        values: What of the message a flow has slots for.
-        opposite: Whether a flow does the opposite of what the message says.
+        values: Counts the values of the message that fit a flow.
+        opposite: Whether a flow does the opposite of the message.
     """
     running = turn.flow
     others = [one for one in recalled if one.name != running]
@@ -153,37 +153,37 @@ def starts(
         odds += _AWAITED if turn.awaiting else 0.0
     weight = _START["values"] + (_RUNNING["values"] if running else 0.0)
     if odds + _MOST * weight < 0:
-        # No value could speak for one: most answers to a question are spared the reading.
+        # No value could change the result, so most answers to a question are not parsed.
         return Starts(tuple((one.name, 0.0) for one in others), 0.0)
-    told = [values(one.name) for one in others]
+    values_by_flow = [values(one.name) for one in others]
     top = max(one.score for one in others)
     scores = np.array(
         [
             _FLOW["similarity"] * one.similarity + _FLOW["support"] * float(np.log(one.support + 1e-4))
             + _FLOW["fused"] * (one.score / top if top > 0 else 0.0)
-            + _FLOW["values"] * held.all + _FLOW["marked"] * held.marked + _OPPOSITE * opposite(one.name)
-            for one, held in zip(others, told, strict=True)
+            + _FLOW["values"] * counts.all + _FLOW["marked"] * counts.marked + _OPPOSITE * opposite(one.name)
+            for one, counts in zip(others, values_by_flow, strict=True)
         ]
     )  # fmt: skip
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     best = int(shares.argmax())
-    # What the running flow has a slot for may as well be its own.
+    # A value that also fits the running flow counts for that one.
     own = values(running).all if running else 0
-    odds += weight * max(0, told[best].all - own)
-    wanted = float(1.0 / (1.0 + np.exp(-odds)))
+    odds += weight * max(0, values_by_flow[best].all - own)
+    probability = float(1.0 / (1.0 + np.exp(-odds)))
     order = np.argsort(-shares, kind="stable")
-    ranking = tuple((others[place].name, float(shares[place] * wanted)) for place in order)
-    seen = vague_signs(
-        near, [float(shares[place]) for place in order], max(0, told[best].all - own), acts, turn
+    ranking = tuple((others[place].name, float(shares[place] * probability)) for place in order)
+    signs = vague_signs(
+        near, [float(shares[place]) for place in order], max(0, values_by_flow[best].all - own), acts, turn
     )
-    return Starts(ranking, wanted, vagueness(seen))
+    return Starts(ranking, probability, vagueness(signs))
 
 
 def vague_signs(
     near: float, shares: Sequence[float], values: int, acts: Mapping[str, float], turn: Turn
 ) -> dict[str, float]:
-    """What tells whether a wish says too little to tell which flow it is for ("it's about my booking"), by name.
+    """Return the features that show whether a message is too vague to choose a flow ("it's about my booking").
 
     Args:
         near: Similarity of the nearest flow.
@@ -208,14 +208,14 @@ def vague_signs(
 @lru_cache(maxsize=1)
 def shipped() -> dict[str, float]:
     """The factors of :func:`vague_signs` that come with the package, for the bundled embedding model."""
-    held: dict[str, float] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
-    return held
+    factors: dict[str, float] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
+    return factors
 
 
-def vagueness(seen: Mapping[str, float]) -> float:
-    """The probability that a wish says too little."""
+def vagueness(signs: Mapping[str, float]) -> float:
+    """Return the probability that a message is too vague to choose a flow."""
     factors = shipped()
-    odds = factors["offset"] + sum(factors.get(name, 0.0) * value for name, value in seen.items())
+    odds = factors["offset"] + sum(factors.get(name, 0.0) * value for name, value in signs.items())
     return float(1.0 / (1.0 + np.exp(-odds)))
 
 

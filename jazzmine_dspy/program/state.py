@@ -1,4 +1,4 @@
-"""The state of one turn: all that its deciders read, each part once."""
+"""The state of one turn: everything that its deciders read, computed once."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CANDIDATES = 10
-"""Flows that recall is asked for, and that a decision shows."""
+"""Number of flows that recall returns and that a decision lists."""
 
 
 @dataclass(frozen=True)
 class TurnState:
-    """One turn, and what is read of it before it is decided.
+    """One turn with what is computed for it before a decision.
 
     Args:
         turn: The turn.
         registry: The flows to choose from.
-        policy: Of the program.
-        bindings: What the program is bound to.
+        policy: The policy of the program.
+        bindings: The bindings of the program.
         exclude: Conversations whose examples recall must not use, while fitting.
-        deadline: Of the decision.
-        query: The message as it is to be selected for; the text itself where it is empty.
-        recalled: What recall found for it, best first.
-        recall_failure: Why recall found nothing, or who stood in for it; empty where it answered.
-        selected: Flows whose slots come into play, in their order.
+        deadline: The deadline of the decision.
+        query: The rewritten message to select flows for; empty to use the text.
+        recalled: The flows that recall found, best first.
+        recall_failure: Why recall failed, or what replaced it; empty if it answered.
+        selected: Flows whose slots may be filled, in order.
     """
 
     turn: Turn
@@ -64,12 +64,12 @@ class TurnState:
 
     @property
     def text(self) -> str:
-        """The message as it is to be selected for: the rewrite, or the text itself where none was made."""
+        """The message to select flows for: the rewrite, or the text if there is none."""
         return self.query if self.query.strip() else self.turn.text
 
     @functools.cached_property
     def at(self) -> ReadingContext:
-        """Where and when the message is sent, as its values are read."""
+        """The locale, region and date that values are read with."""
         return reading_context(self.registry, self.turn.date, self.turn.locale)
 
     @functools.cached_property
@@ -80,7 +80,7 @@ class TurnState:
 
     @property
     def choosable(self) -> tuple[str, ...]:
-        """The same with all names where all may be chosen."""
+        """Names that may be chosen; all names of the registry if nothing restricts them."""
         return tuple(self.registry) if self.allowed is None else self.allowed
 
     @functools.cached_property
@@ -115,43 +115,43 @@ class TurnState:
         return tuple(slots.values())
 
     def with_selected(self, flows: Iterable[str]) -> TurnState:
-        """The same with flows whose slots come into play: those that start, and paused ones that are taken up again."""
+        """Return a copy with the flows whose slots may be filled: those that start and paused ones that resume."""
         return replace(self, selected=tuple(name for name in flows if name != self.turn.flow))
 
     def with_query(self, query: str) -> TurnState:
-        """The same for another wording of the message, with what recall finds for it; a failure is noted."""
+        """Return a copy for a rewritten message, recalled again; a failure is recorded, not raised."""
         state = replace(self, query=query)
         if not self.registry:
             return state
         try:
             search, summaries = recall_query(self.turn, query, self.registry)
-            found = self._recall(search, summaries)
+            matches = self._recall(search, summaries)
             open_to = frozenset(self.choosable)
-            # A score that is no number raises, and NaN is above no threshold.
-            known = tuple(one for one in found if one.name in open_to and not math.isnan(one.score))
+            # A score of another type raises here; NaN passes no threshold.
+            known = tuple(one for one in matches if one.name in open_to and not math.isnan(one.score))
         except Exception as error:
             return replace(state, recalled=(), recall_failure=f"recall: {format_error(error)}")
-        # A stand-in may have answered: what it found is used, and the turn says so.
-        cause = found.cause if isinstance(found, Degraded) else ""
+        # A replacement index may have answered: its matches count, and the turn records the cause.
+        cause = matches.cause if isinstance(matches, Degraded) else ""
         return replace(state, recalled=known, recall_failure=cause)
 
     def part(self, text: str) -> TurnState:
-        """The state of a part of the message as if it were the message, with what recall finds for it."""
+        """Return the state of a part of the message, recalled as if it were a whole message."""
         open_to = frozenset(self.choosable)
-        found = [one for one in self._recall(text, ()) if one.name in open_to]
+        matches = [one for one in self._recall(text, ()) if one.name in open_to]
         turn = self.turn.model_copy(update={"text": text})
-        return replace(self, turn=turn, query="", recalled=tuple(found), selected=())
+        return replace(self, turn=turn, query="", recalled=tuple(matches), selected=())
 
     def features(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
         """The features of texts, shape (number of texts, feature_size); each text is embedded once a turn.
 
         Raises:
             EmbeddingError: no embedding model is bound, or it fails.
-            DeadlineError: it is late.
+            DeadlineError: the deadline has passed.
         """
         if missing := tuple(text for text in dict.fromkeys(texts) if text not in self._rows):
-            made = self._within(self.bindings.embedder, lambda: self._embed(missing))
-            self._rows.update(zip(missing, made, strict=True))
+            vectors = self._within(self.bindings.embedder, lambda: self._embed(missing))
+            self._rows.update(zip(missing, vectors, strict=True))
         return np.stack([self._rows[text] for text in texts])
 
     def _embed(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
@@ -174,18 +174,18 @@ class TurnState:
         )
 
     def _within(self, port: object, work: Callable[[], T]) -> T:
-        """Wait for what may leave the process, as long as the deadline allows; loading weights takes none of it."""
+        """Run work that may leave the process, within the deadline; loading weights does not count."""
         self.deadline.left()
         if getattr(port, "in_process", False):
             return work()
         if (load := unloaded(self.bindings)) is not None:
-            # What keeps it from loading is met again by the work, and reported.
+            # An error while loading occurs again in the work, which reports it.
             with self.deadline.paused(), suppress(Exception):
                 within(LOADING_S, load, deadline_error)
         return within(self.deadline.left(), work, deadline_error)
 
 
 def tasks_of(state: TurnState) -> Mapping[str, Flow]:
-    """Flows by name: the running one, those that start, and those set aside, where the registry has them."""
+    """Return flows by name: the running one, those that start and the paused ones, if the registry has them."""
     names = (state.turn.flow or "", *state.selected, *state.turn.paused)
     return {name: state.registry[name] for name in names if name in state.registry}

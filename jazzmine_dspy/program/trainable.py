@@ -84,8 +84,8 @@ class StagePredict(dspy.Predict):
 
     def _shown(self, demos: Sequence[Any]) -> list[dspy.Example]:
         outputs = self.signature.output_fields
-        found = [self._own(demo) for demo in demos]
-        return [demo for demo in found if any(name in demo for name in outputs)]
+        own_demos = [self._own(demo) for demo in demos]
+        return [demo for demo in own_demos if any(name in demo for name in outputs)]
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """As DSPy's own."""
@@ -104,8 +104,8 @@ class StagePredict(dspy.Predict):
 
     def _own(self, demo: Any) -> dspy.Example:
         special = (demo.get(STAGES_FIELD) or {}).get(self.name, {})
-        held = {name: demo[name] for name in self.signature.fields if name in demo}
-        return dspy.Example(**marks_of(demo), **{**held, **special})
+        fields = {name: demo[name] for name in self.signature.fields if name in demo}
+        return dspy.Example(**marks_of(demo), **{**fields, **special})
 
 
 class TrainableProgram(ProgramModule):
@@ -136,8 +136,8 @@ class TrainableProgram(ProgramModule):
 
     def predictor(self, name: str) -> dspy.Predict:
         """The predictor of that name."""
-        found: dspy.Predict = getattr(self, name)
-        return found
+        predictor: dspy.Predict = getattr(self, name)
+        return predictor
 
     def forward(
         self,
@@ -201,12 +201,12 @@ class TrainableProgram(ProgramModule):
 
 
 def _plain(decision: TurnDecision) -> dspy.Prediction:
-    found = decision.model_dump(
+    fields = decision.model_dump(
         mode="json",
         include={"enhancement": True, "selection": {"flows", "mode", "clarify"}, "commands": True},
     )
     refused = [each.cause for each in decision.stages.values() if each.source == "lm" and each.cause]
-    return dspy.Prediction(**found, failed=left_to_others(decision), refused="; ".join(refused))
+    return dspy.Prediction(**fields, failed=left_to_others(decision), refused="; ".join(refused))
 
 
 def left_to_others(decision: TurnDecision) -> str:

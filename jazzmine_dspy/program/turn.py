@@ -92,8 +92,8 @@ class TurnProgram(ProgramModule):
 
     def predictor(self, name: str) -> dspy.Predict:
         """The predictor of that name."""
-        found: dspy.Predict = getattr(self, name)
-        return found
+        predictor: dspy.Predict = getattr(self, name)
+        return predictor
 
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors that this shape asks, where the language model is one of the deciders."""
@@ -210,8 +210,8 @@ class TurnProgram(ProgramModule):
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
         """Those that are asked, for DSPy's optimizers and stream listeners; all, with a warning, where none is."""
         self._warn_if_unasked()
-        asked = self.active_predictors() or tuple(CONTRACTS)
-        return [(name, self.predictor(name)) for name in asked]
+        names = self.active_predictors() or tuple(CONTRACTS)
+        return [(name, self.predictor(name)) for name in names]
 
     def __repr__(self) -> str:
         return "\n".join(f"{name} = {predictor}" for name, predictor in self.named_parameters())

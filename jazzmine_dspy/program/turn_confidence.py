@@ -1,6 +1,6 @@
-"""The confidence of a turn that is decided without a language model: the probability that its commands are right.
+"""Confidence of a turn without a language model: the probability that its commands are right.
 
-One gate for the whole turn: below it the next decider decides all of it.
+One gate applies to the whole turn: below it the next decider decides.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MEASURES = _set(
     "three four five six seven eight nine ten dollar dollars pound pounds euro euros usd eur gbp first second "
     "third"
 )
-"""Words of which values of a type are made: they are explained where one was read."""
+"""Words of typed values: they count as explained if a typed value was read."""
 _WITHOUT_FORM = ("text", "list")
 
 
@@ -53,11 +53,11 @@ class TurnConfidence(Value):
     """A small calibrated model of "this turn's commands are right", and the gate that was set on it.
 
     Args:
-        factors: Of :func:`features`, by name; those that it does not name count nothing.
-        offset: Log-odds where all features are 0.
-        gate: Probability from which on the turn is decided locally; over 1 where none is high enough.
-        reason: How the gate was set, for a person.
-        flows: Flows that could be chosen when it was fitted; empty where it is for any.
+        factors: The factors of :func:`features` by name; 0 for other features.
+        offset: Log-odds if all features are 0.
+        gate: Least probability to decide a turn locally; over 1 if no probability is high enough.
+        reason: How the gate was set, for people.
+        flows: The flows that could be chosen in training; empty for any flows.
     """
 
     factors: Annotated[dict[str, float], AfterValidator(frozen_dict)] = Field(default={})
@@ -76,14 +76,14 @@ class TurnConfidence(Value):
 
 @lru_cache(maxsize=1)
 def shipped() -> tuple[TurnConfidence, str]:
-    """What comes with the package, and the fingerprint of the head of acts that it was fitted for.
+    """Return the model of the package, and the fingerprint of the head of acts that it was fitted for.
 
     Example:
         >>> 0.5 < shipped()[0].gate < 1.0
         True
     """
-    held = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
-    return TurnConfidence.model_validate(held["turn_confidence"]), held["head"]
+    data = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
+    return TurnConfidence.model_validate(data["turn_confidence"]), data["head"]
 
 
 def features(
@@ -93,17 +93,17 @@ def features(
     candidates: Sequence[tuple[str, float]],
     confidence: float | None,
 ) -> dict[str, float]:
-    """What tells sure from unsure in a decision that asked no language model, in numbers of about 1.
+    """Return features of a decision without a language model that predict whether it is right, scaled to about 1.
 
-    How sure the head of the commands was, what it answered, in which state, what else the message says, and for a new
-    flow what recall thinks of it and what it still lacks.
+    They cover the confidence of the head, the commands, the state, the other words of the message, and for a new flow
+    the score of recall and its missing slots.
 
     Args:
         turn: The turn.
         registry: The flows.
         commands: The commands of the decision.
         candidates: The candidates of its selection.
-        confidence: Of the commands; None where rules gave them.
+        confidence: The confidence of the commands; None if rules decided.
     """
     kinds = {command.type for command in commands}
     running = registry.get(turn.flow or "")
@@ -111,12 +111,12 @@ def features(
     started = [
         flow for c in commands if c.type == "start_flow" and (flow := registry.get(c.flow)) is not None
     ]
-    turned = [flow for c in commands if (flow := registry.get(c.opens(turn) or "")) is not None]
-    given = {str(c.slot_name) for c in commands if c.order == "value"}
-    read = [slot for name in given if (slot := _slot([running, *turned], name)) is not None]
-    left = math.log1p(len(_left(turn, commands, [*started, *turned], awaited, read)))
+    opened = [flow for c in commands if (flow := registry.get(c.opens(turn) or "")) is not None]
+    slot_names = {str(c.slot_name) for c in commands if c.order == "value"}
+    slots = [slot for name in slot_names if (slot := _slot([running, *opened], name)) is not None]
+    left = math.log1p(len(_unexplained_words(turn, commands, [*started, *opened], awaited, slots)))
     words = len(turn.text.split())
-    found = {
+    result = {
         "ruled": float(confidence is None),
         "head": 0.0 if confidence is None else _odds(confidence),
         "left": left,
@@ -131,34 +131,36 @@ def features(
         "awaiting": float(awaited is not None),
         "offering": float(turn.offering is not None),
         "question": float("?" in turn.text and not started and "ask" not in kinds),
-        "recall": candidates[0][1] * bool(turned) if candidates else 0.0,
+        "recall": candidates[0][1] * bool(opened) if candidates else 0.0,
         "another is near": next((score for name, score in candidates if name != turn.flow), 0.0)
-        * (not turned),
+        * (not opened),
         "awaited is typed": float(
-            awaited is not None and awaited.name in given and awaited.type not in (*_WITHOUT_FORM, "boolean")
+            awaited is not None
+            and awaited.name in slot_names
+            and awaited.type not in (*_WITHOUT_FORM, "boolean")
         ),
-        "free text": float(any(slot.type in _WITHOUT_FORM for slot in read)),
-        "lacking": float(sum(slot.name not in given for flow in started for slot in flow.slots)),
+        "free text": float(any(slot.type in _WITHOUT_FORM for slot in slots)),
+        "lacking": float(sum(slot.name not in slot_names for flow in started for slot in flow.slots)),
         "deny alone": float([c.type for c in commands] == ["deny"]),
     }
-    return {**found, **{kind: float(kind in kinds) for kind in _KINDS}}
+    return {**result, **{kind: float(kind in kinds) for kind in _KINDS}}
 
 
 def features_of(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[str, float]:
-    """The :func:`features` of a decision."""
+    """Return the :func:`features` of a decision."""
     record = decision.stages["understand"]
     confidence = None if record.source == "rule" else record.confidence
     return features(turn, registry, decision.commands, decision.selection.candidates, confidence)
 
 
 def in_force(fitted: TurnConfidence | None, head: HeadPort[Any] | None) -> TurnConfidence | None:
-    """The confidence model: of the run that compiled the program, else what comes with the package.
+    """Return the confidence model of the compiled program, or else of the package.
 
-    None where neither fits the head of the commands.
+    None if neither fits the head of the commands.
 
     Args:
-        fitted: Of the program's policy.
-        head: The head of the commands that is asked.
+        fitted: The model in the policy of the program.
+        head: The head of the commands in use.
     """
     if fitted is not None:
         return fitted
@@ -176,30 +178,30 @@ def _slot(flows: list[Flow | None], name: str) -> Slot | None:
 
 
 def _parts(text: str) -> int:
-    return sum(bool(part.strip()) for part in _ended(text))
+    return sum(bool(part.strip()) for part in _split_at_marks(text))
 
 
-def _ended(text: str) -> list[str]:
-    """A text in parts that end with a mark and a space."""
+def _split_at_marks(text: str) -> list[str]:
+    """Split a text after marks that a space follows."""
     for mark in ".!?;,":
         text = text.replace(f"{mark} ", "\n")
     return text.split("\n")
 
 
-def _left(
-    turn: Turn, commands: Sequence[Command], flows: list[Flow], awaited: Slot | None, read: list[Slot]
+def _unexplained_words(
+    turn: Turn, commands: Sequence[Command], flows: list[Flow], awaited: Slot | None, slots: list[Slot]
 ) -> list[str]:
-    """Words of the message that no value, flow, slot or politeness explains."""
+    """Return words of the message that no value, flow, slot or polite phrase explains."""
     values = [getattr(c, "value", None) for c in commands if c.order == "value"]
-    told = {word for value in values for word in plain(" ".join(_texts(value))).split()}
-    names = [slot.name.replace("_", " ") for slot in [*([awaited] if awaited else []), *read]]
+    value_words = {word for value in values for word in plain(" ".join(_texts(value))).split()}
+    names = [slot.name.replace("_", " ") for slot in [*([awaited] if awaited else []), *slots]]
     names += [" ".join([flow.name.replace("_", " "), flow.description, *flow.keywords]) for flow in flows]
     stems = {word[:5] for name in names for word in plain(name).split()}
-    typed = any(slot.type not in _WITHOUT_FORM for slot in read)
+    typed = any(slot.type not in _WITHOUT_FORM for slot in slots)
     return [
         word
         for word in plain(turn.text).split()
-        if word not in told
+        if word not in value_words
         and word not in _FILLERS
         and word[:5] not in stems
         and not (typed and (word in _MEASURES or any(letter.isdigit() for letter in word)))

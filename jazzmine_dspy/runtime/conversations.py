@@ -1,5 +1,5 @@
-"""The conversations of a runtime: their states in working memory, what they leave to the store of messages, and calls
-of stores that end in time."""
+"""The conversations of a runtime: states in working memory, messages that wait for their store, and store calls with a
+time limit."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from jazzmine_dspy.runtime.turns import milliseconds, resume_counting
 T = TypeVar("T")
 
 _LETTING_GO_S = 1.0
-"""Seconds that a cancelled call may take to end."""
+"""Seconds to wait for a cancelled call to end."""
 
 _SILENT: ContextVar[set[str] | None] = ContextVar("silent_stores", default=None)
 
 
 @contextmanager
 def one_turn() -> Iterator[None]:
-    """A store that did not answer once is not asked again within this block."""
+    """Skip calls of a store within this block once it has not answered in time."""
     token = _SILENT.set(set())
     try:
         yield
@@ -39,15 +39,15 @@ def one_turn() -> Iterator[None]:
 
 
 async def answered(call: Awaitable[T], name: str, seconds: float | None) -> T:
-    """The result of a call of a store.
+    """Return the result of a store call.
 
     Args:
-        call: The call, not begun.
-        name: What the store is called in errors.
-        seconds: Time for it; None for no limit.
+        call: The call, not started yet.
+        name: The name of the store in errors.
+        seconds: Time limit; None for no limit.
 
     Raises:
-        MemoryUnavailableError: it failed, or did not answer in time. Other errors of this package are let through.
+        MemoryUnavailableError: the call failed or did not end in time. Other errors of this package pass through.
     """
     silent = _SILENT.get()
     if silent is not None and name in silent:
@@ -56,7 +56,7 @@ async def answered(call: Awaitable[T], name: str, seconds: float | None) -> T:
         raise _late(name, seconds)
     task = asyncio.ensure_future(call)
     try:
-        # Unlike a timeout this does not wait for a call that refuses to be cancelled.
+        # A timeout would wait for a call that ignores cancellation; this does not.
         await asyncio.wait([task], timeout=seconds)
     except asyncio.CancelledError:
         task.cancel()
@@ -82,12 +82,12 @@ async def answered(call: Awaitable[T], name: str, seconds: float | None) -> T:
 
 
 class BoundedStore:
-    """A store whose asynchronous methods are :func:`answered`; all else is the store's own.
+    """A store whose asynchronous methods have a time limit (see :func:`answered`).
 
     Args:
         store: A working memory or a store of messages.
-        name: What it is called in errors.
-        seconds: Time for each call; None for no limit.
+        name: The name of the store in errors.
+        seconds: Time limit of each call; None for no limit.
     """
 
     def __init__(self, store: Any, name: str, seconds: float | None) -> None:
@@ -96,12 +96,12 @@ class BoundedStore:
         self._seconds = seconds
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(self._store, attribute)
-        if not callable(found):
-            return found
+        value = getattr(self._store, attribute)
+        if not callable(value):
+            return value
 
         def call(*args: Any, **options: Any) -> Any:
-            result = found(*args, **options)
+            result = value(*args, **options)
             return answered(result, self._name, self._seconds) if inspect.isawaitable(result) else result
 
         return call
@@ -114,23 +114,23 @@ def _late(name: str, seconds: float | None) -> MemoryUnavailableError:
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    """Look at a call's error when it ends, so that it is not reported as forgotten."""
+    """Retrieve the error of a task when it ends, so that asyncio does not report it."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"
-"""What the stores are called in errors and causes."""
+"""Names of the stores in errors and causes."""
 
 MAX_OUTBOX = 20
-"""Turns that a conversation carries for a store of messages that is down; then no further one is taken."""
+"""Most turns that a conversation queues while the store of messages is down; then it rejects new turns."""
 
 
 class Conversations:
-    """Both stores of one agent's conversations. Call all methods but :meth:`locked` within it.
+    """Both stores of one agent's conversations. Call all other methods within :meth:`locked`.
 
     Args:
-        deadline: Seconds of a turn: a call of working memory may take half of them, one of the store of messages a
-            quarter. None for no limit.
+        deadline: Seconds of a turn: a working memory call gets half of them, a message store call a quarter. None for
+            no limit.
     """
 
     def __init__(
@@ -152,13 +152,13 @@ class Conversations:
 
     @asynccontextmanager
     async def locked(self, conversation_id: str) -> AsyncIterator[None]:
-        """Hold the conversation's turn: nobody else writes its state meanwhile.
+        """Lock the conversation: no other turn writes its state meanwhile.
 
         Raises:
-            LockTimeoutError: the turn before did not end in the store's waiting time.
+            LockTimeoutError: the previous turn did not end within the waiting time of the store.
             MemoryUnavailableError: the store does not answer.
         """
-        # A turn that waits for another one here is let in by that one, in the store's own time.
+        # A turn that waits for another one of this process uses the waiting time of the store.
         limit = None if self._turns[conversation_id] else self._deadline
         self._turns[conversation_id] += 1
         try:
@@ -182,15 +182,15 @@ class Conversations:
     async def opened(
         self, conversation_id: str, incoming: QueuedMessage, loading: Loading | None = None
     ) -> WorkingMemory:
-        """Give the state that a message comes to, once what the turn before left over is stored.
+        """Return the state for a new message, after storing what the previous turn could not store.
 
         Args:
-            loading: Takes note of a store of messages that is down: the turn goes on, and the state carries what
-                is to be stored.
+            loading: Records a failure of the message store: the turn continues, and the state keeps the messages to
+                store.
 
         Raises:
             ConflictError: the conversation belongs to another user.
-            MemoryUnavailableError: working memory is down, or the state carries as much as it may.
+            MemoryUnavailableError: working memory is down, or the queue of the state is full.
         """
         stamp = milliseconds(self._clock, incoming.now)
         user, agent = incoming.user_id, self._agent_id
@@ -221,7 +221,7 @@ class Conversations:
         return state
 
     async def existing(self, conversation_id: str) -> WorkingMemory:
-        """The state as the turn before has left it, with what that one had to store in its place."""
+        """Return the current state, after storing what the previous turn could not store."""
         state = await self.working_memory.get(conversation_id)
         if state is None:
             raise NotStoredError(
@@ -232,10 +232,10 @@ class Conversations:
         return await self.delivered(state)
 
     async def delivered(self, state: WorkingMemory) -> WorkingMemory:
-        """Store the messages that the state still carries; give the state without them.
+        """Store the queued messages of the state and return the state without them.
 
         Raises:
-            MemoryUnavailableError: the store does not answer; it all stays in the state.
+            MemoryUnavailableError: the store does not answer; the queue does not change.
         """
         if not state.outbox:
             return state
@@ -245,20 +245,20 @@ class Conversations:
         return await self.working_memory.save(state.model_copy(update={"outbox": left}))
 
     async def episode_summaries(self, state: WorkingMemory) -> dict[int, str]:
-        """The recorded summaries of episodes, by number."""
+        """Return the stored summaries of episodes by number."""
         if not state.episode_id:
             return {}
         current = await self.messages.get_conversation(state.conversation_id)
         return dict(current.episode_summaries) if current else {}
 
     async def save(self, state: WorkingMemory) -> WorkingMemory:
-        """The state as it is written: over the version that was read, or not at all."""
+        """Save the state; fails if another version was written since it was read."""
         return await self.working_memory.save(state)
 
 
 @contextmanager
 def _unavailable() -> Iterator[None]:
-    """Errors of others on entering or leaving a turn, as errors of a store that is down."""
+    """Convert errors of a store at the beginning or end of a turn to MemoryUnavailableError."""
     try:
         yield
     except JazzmineError:

@@ -33,7 +33,7 @@ log = logging.getLogger("jazzmine_dspy")
 T = TypeVar("T")
 
 _CAUSE = "enhancement: "
-"""What an entry of ``Message.errors`` begins with that tells of an enhancement."""
+"""Prefix of the entries of ``Message.errors`` about an enhancement."""
 
 
 class MessageEnhancer:
@@ -67,8 +67,7 @@ class MessageEnhancer:
     """
 
     deadline: float | None = 10.0
-    """Seconds for the language model, and half of them for a call of the store; an answer that is late counts as none.
-    None for no limit."""
+    """Seconds for the language model, half of them for a store call; None for no limit. Late answers are ignored."""
 
     def __init__(
         self,
@@ -124,29 +123,29 @@ class MessageEnhancer:
 
     async def enhance(self, message: Message) -> EnhancementOutcome:
         """:meth:`enhance_message`, with what the turn's trace and the end of a topic need besides the message."""
-        text, snippets = _checked(message)
+        text, snippets = _clean_input(message)
         key = (id(asyncio.get_running_loop()), str(message.id))
         lock = self._running.setdefault(key, asyncio.Lock())
         async with lock:
             with one_turn():
-                return await self._enhanced(message, text, snippets)
+                return await self._enhance(message, text, snippets)
 
-    async def _enhanced(self, message: Message, text: str, snippets: Sequence[str]) -> EnhancementOutcome:
+    async def _enhance(self, message: Message, text: str, snippets: Sequence[str]) -> EnhancementOutcome:
         started_ms = int(time.time() * 1000)
         problems: list[str] = []
-        before = await self._before(message, text, problems)
-        turn = Turn(text=text, history=before.history, explicit_context=tuple(snippets))
-        enhancement, record = await self._answered(turn)
+        stored = await self._load_history(message, text, problems)
+        turn = Turn(text=text, history=stored.history, explicit_context=tuple(snippets))
+        enhancement, record = await self._call_program(turn)
         reasons = [*problems, *([f"enhance: {record.cause}"] if record.cause else [])]
         problems += reasons[len(problems) :] if record.degraded else []
-        fields = _fields(message, enhancement, turn, before, reasons)
+        fields = _fields(message, enhancement, turn, stored, reasons)
         set_fields(message, fields)
         try:
             await self._bounded(self._messages.update(message, fields))
         except Exception as error:
             problems.append(f"update: {format_error(error)}")
             reasons.append(problems[-1])
-            set_fields(message, {"errors": _errors(before.errors, reasons)})
+            set_fields(message, {"errors": _errors(stored.errors, reasons)})
         if problems:
             log.warning("the enhancement of message %r is degraded: %s", message.id, "; ".join(problems))
         calls = call_records(
@@ -160,8 +159,8 @@ class MessageEnhancer:
             llm_calls=tuple(calls),
         )
 
-    async def _before(self, message: Message, text: str, problems: list[str]) -> _Before:
-        """What the store holds before the message; a new message is stored first. Failures join the problems."""
+    async def _load_history(self, message: Message, text: str, problems: list[str]) -> _StoredHistory:
+        """Load the history of a message and store the message if it is new. Adds failures to ``problems``."""
         errors, listed = tuple(message.errors or ()), True
         try:
             stored = await self._bounded(self._messages.get(message.id))
@@ -175,17 +174,18 @@ class MessageEnhancer:
         except Exception as error:
             problems.append(f"store: {format_error(error)}")
         try:
-            found = await self._bounded(self._messages.before(message, self.history_window, listed=listed))
-            return _Before(tuple(_view(each) for each in found), found[-1].episode_id if found else 0, errors)
+            messages = await self._bounded(self._messages.before(message, self.history_window, listed=listed))
+            episode_id = messages[-1].episode_id if messages else 0
+            return _StoredHistory(tuple(_view(each) for each in messages), episode_id, errors)
         except Exception as error:
             problems.append(f"history: {format_error(error)}")
-            return _Before((), message.episode_id, errors)
+            return _StoredHistory((), message.episode_id, errors)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
-        """A call of the store within its half of the deadline; one that did not answer is not called again."""
+        """Call the store within half of the deadline; a store that did not answer is not called again."""
         return await answered(call, MESSAGES, None if self.deadline is None else self.deadline / 2)
 
-    async def _answered(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
+    async def _call_program(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
         try:
             return await aenhance(self._program, turn, self.deadline)
         except Exception as error:
@@ -193,19 +193,19 @@ class MessageEnhancer:
             return Enhancement(enhanced_query=turn.text), record
 
 
-class _Before(NamedTuple):
-    """The history of a message, the episode that it follows, and the errors that are stored with it."""
+class _StoredHistory(NamedTuple):
+    """The history of a message, the episode of the last message, and the stored errors."""
 
     history: tuple[HistoryMessage, ...]
     episode_id: int
     errors: tuple[str, ...]
 
 
-def _checked(message: Message) -> tuple[str, list[str]]:
-    """The text and the snippets as they are understood.
+def _clean_input(message: Message) -> tuple[str, list[str]]:
+    """Return the cleaned text and snippets of a message.
 
     Raises:
-        InputError: there is nothing to enhance, or too much.
+        InputError: the text is empty, or the text or snippets are too long.
     """
     if message.role.value != "user":
         raise InputError(
@@ -237,9 +237,9 @@ def _view(message: Any) -> HistoryMessage:
 
 
 def _fields(
-    message: Message, enhancement: Enhancement, turn: Turn, before: _Before, reasons: Sequence[str]
+    message: Message, enhancement: Enhancement, turn: Turn, stored: _StoredHistory, reasons: Sequence[str]
 ) -> dict[str, Any]:
-    """What is set and stored. A message that is complete as it is stays so letter for letter."""
+    """Return the fields to set and store. A message that needs no rewrite keeps its exact text."""
     query = enhancement.enhanced_query
     fields: dict[str, Any] = {
         "enhanced_message": message.original_content if query == turn.text else query,
@@ -251,21 +251,21 @@ def _fields(
     }
     if isinstance(message, Message):
         decided = message.model_copy(update={"is_continuation": enhancement.is_continuation})
-        fields["episode_id"], _ = next_episode(before.episode_id, decided)
-    errors = _errors(before.errors, reasons)
-    if errors != (list(before.errors) or None):
+        fields["episode_id"], _ = next_episode(stored.episode_id, decided)
+    errors = _errors(stored.errors, reasons)
+    if errors != (list(stored.errors) or None):
         fields["errors"] = errors
     return fields
 
 
 def _errors(stored: Sequence[str], reasons: Sequence[str]) -> list[str] | None:
-    """The stored errors, with the reasons of this enhancement in the place of those of an earlier one."""
+    """Return the stored errors with the reasons of this enhancement instead of the previous one."""
     others = [each for each in stored if not each.startswith(_CAUSE)]
     return [*others, *(f"{_CAUSE}{reason}"[:MAX_SHOWN] for reason in reasons)] or None
 
 
 MAX_READ = 10_000
-"""Messages that are read at once at most, which is what stores give."""
+"""Most messages to read at once, the limit of stores."""
 
 _READ_AT_ONCE = 24
 
@@ -307,30 +307,30 @@ class MessageAccess:
         await self._store.store_message(message)
 
     async def before(self, message: Any, user_turns: int, *, listed: bool) -> list[Any]:
-        """The messages before one, oldest first, as far back as some turns of the user reach, and a few more.
+        """Return the messages before a message, oldest first, with at least ``user_turns`` turns of the user.
 
         Args:
-            listed: Whether the message itself is among those that the store lists: what comes after it is left out.
+            listed: Whether the store lists the message itself: later messages are skipped.
         """
-        read = max(_READ_AT_ONCE, 4 * user_turns)
+        limit = max(_READ_AT_ONCE, 4 * user_turns)
         while True:
-            read = min(read, MAX_READ)
-            messages = list(await self._store.get_immediate_context(message.conversation_id, read))
+            limit = min(limit, MAX_READ)
+            messages = list(await self._store.get_immediate_context(message.conversation_id, limit))
             place = next((at for at, each in enumerate(messages) if each.id == message.id), None)
-            earlier = [each for each in messages[:place] if not getattr(each, "is_flagged", False)]
-            turns = sum(each.role.value == "user" for each in earlier)
+            messages_before = [each for each in messages[:place] if not getattr(each, "is_flagged", False)]
+            turns = sum(each.role.value == "user" for each in messages_before)
             enough = turns >= user_turns and (place is not None or not listed)
-            if enough or len(messages) < read or read == MAX_READ:
-                return earlier
-            read *= 4
+            if enough or len(messages) < limit or limit == MAX_READ:
+                return messages_before
+            limit *= 4
 
     async def update(self, message: Any, fields: Mapping[str, Any]) -> None:
-        """Write some fields of a message that is stored, and no others as far as the store can.
+        """Write some fields of a stored message, and no others if the store can do that.
 
         A store that writes whole messages gets the stored one with these fields changed.
 
         Raises:
-            NotStoredError: there is no such message any more.
+            NotStoredError: the message was deleted.
         """
         if self._partial:
             await self._store.update_message(message, fields=frozenset(fields))
@@ -342,7 +342,7 @@ class MessageAccess:
 
 
 def set_fields(message: Any, fields: Mapping[str, Any]) -> None:
-    """Set fields of a message; entities become those of the message's own model, and what it does not have is left."""
+    """Set fields of a message, with entities of its own model; unknown fields are skipped."""
     known = getattr(type(message), "model_fields", None)
     for name, value in fields.items():
         if known is not None and name not in known:

@@ -1,4 +1,4 @@
-"""Hooks of a runtime: recall of earlier episodes and of facts, asked for each turn while its history is read."""
+"""Hooks of a runtime: recall earlier episodes and facts for each turn, while its history is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Loading:
-    """Parts that are loaded at the same time, each within its seconds. Leaving the block cancels what is left."""
+    """Loads parts concurrently, each with a time limit. Leaving the block cancels unfinished parts."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -23,7 +23,7 @@ class Loading:
         self._parts: dict[str, asyncio.Task[Any]] = {}
         self._limits: dict[str, tuple[float, float] | None] = {}
         self.failures: list[str] = []
-        """Why parts are missing: their names, each with its cause."""
+        """Names of missing parts, each with its cause."""
 
     def __enter__(self) -> Self:
         return self
@@ -33,24 +33,24 @@ class Loading:
             self._drop(name)
 
     def left(self, limit: float | None) -> float | None:
-        """Seconds that are left of those of a turn; None is no limit."""
+        """Return the remaining seconds of a turn; None for no limit."""
         return None if limit is None else max(0.0, limit - (self._loop.time() - self._began))
 
     def begin(self, name: str, part: Coroutine[Any, Any, Any], limit: float | None) -> None:
-        """Begin to load a part; ``limit`` is in seconds from now, None is no limit."""
+        """Start to load a part; ``limit`` is in seconds from now, None for no limit."""
         self._parts[name] = self._loop.create_task(part)
         self._limits[name] = None if limit is None else (limit, self._loop.time() + limit)
 
     async def part(self, name: str, default: T, *, errors: type[Exception] = Exception) -> T:
-        """A part; the default, with a failure noted, where it fails or is late, or where it was not begun.
+        """Return a part, or the default if it was not started, fails or is late; failures are recorded.
 
         Args:
-            errors: What counts as a failure; any other error is raised.
+            errors: The errors that count as failures; others are raised.
         """
         task = self._parts.get(name)
         if task is None:
             return default
-        # Unlike a timeout this does not wait for a part that refuses to be cancelled.
+        # A timeout would wait for a part that ignores cancellation; this does not.
         limit = self._limits[name]
         await asyncio.wait([task], timeout=limit and max(0.0, limit[1] - self._loop.time()))
         if not task.done():
@@ -62,15 +62,15 @@ class Loading:
             return default
         error = task.exception()
         if error is None:
-            found: T = task.result()
-            return found
+            result: T = task.result()
+            return result
         if not isinstance(error, errors):
             raise error
         self.note(name, error)
         return default
 
     def note(self, name: str, error: BaseException) -> None:
-        """Note why something is missing, once for each name."""
+        """Record why a part is missing, once for each name."""
         if not any(failure.startswith(f"{name}: ") for failure in self.failures):
             self.failures.append(f"{name}: {format_error(error)}")
 
@@ -78,12 +78,12 @@ class Loading:
         task = self._parts.pop(name)
         if not task.done():
             task.cancel()
-        # Looked at when it ends, so that an error nobody waits for is not reported as forgotten.
+        # Retrieves the error when the task ends, so that asyncio does not report it.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 RecallHook = Callable[[str, str, str], Awaitable[Iterable[str | Mapping[str, Any]] | None]]
-"""Called with the ids of conversation and user, and the message; gives texts, or mappings with a text."""
+"""Called with the ids of conversation and user, and the message; returns texts, or mappings with a text."""
 
 RECALL_DEADLINE = 2.0
 """Seconds that a turn waits for its hooks."""
@@ -92,11 +92,11 @@ SUMMARY, KEY, VALUE = "short_summary", "key", "value"
 
 
 class Recollection(NamedTuple):
-    """What hooks recalled for a turn, as its cache in working memory keeps it.
+    """The results of the hooks for a turn, as cached in working memory.
 
     Args:
         episodes: Mappings with a ``short_summary``.
-        terms: Mappings with a ``value``, and a ``key`` where it has a name.
+        terms: Mappings with a ``value``, and a ``key`` if it has a name.
     """
 
     episodes: list[dict[str, Any]]
@@ -132,21 +132,21 @@ class Hooks:
             check_hook(name, hook)
 
     def begin(self, loading: Loading, conversation_id: str, user_id: str, message: str) -> None:
-        """Call the hooks, as parts of what is loaded for a turn."""
+        """Start the hooks as parts that are loaded for a turn."""
         for name, (hook, text) in self._hooks.items():
             if hook is not None:
-                asked = (conversation_id, user_id, message)
-                loading.begin(name, _recalled(hook, name, text, asked), self._limit)
+                arguments = (conversation_id, user_id, message)
+                loading.begin(name, _call_hook(hook, name, text, arguments), self._limit)
 
     async def recollection(self, loading: Loading) -> Recollection:
-        """What the hooks gave; nothing of one that failed or is late."""
+        """Return the results of the hooks; empty for hooks that failed or are late."""
         return Recollection(
             await loading.part("episodic_recall", []), await loading.part("semantic_recall", [])
         )
 
 
 def check_hook(name: str, hook: object) -> None:
-    """Refuse a hook that cannot be called.
+    """Check that a hook can be called.
 
     Raises:
         InputError: it is neither None nor callable.
@@ -157,25 +157,25 @@ def check_hook(name: str, hook: object) -> None:
         )
 
 
-async def _recalled(
-    hook: RecallHook, name: str, text: str, asked: tuple[str, str, str]
+async def _call_hook(
+    hook: RecallHook, name: str, text: str, arguments: tuple[str, str, str]
 ) -> list[dict[str, Any]]:
-    """What a hook gives, as mappings with their text under one name; blank texts are left out.
+    """Call a hook and return its results as mappings with the text under one name, without blank texts.
 
     Raises:
-        InputError: it is no list of texts or mappings with a text, or there are too many.
+        InputError: the result is not a list of texts or mappings with a text, or it is too long.
     """
-    found = await hook(*asked)
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable | None):
+    result = await hook(*arguments)
+    if isinstance(result, str | bytes | Mapping) or not isinstance(result, Iterable | None):
         raise InputError(
-            f"The hook gave no list but {type(found).__name__}",
+            f"The hook gave no list but {type(result).__name__}",
             where=name,
             remedy="Return a list of texts, or of mappings.",
         )
-    items = [_mapping(item, name, text) for item in found or ()]
-    filled = [item for item in items if item[text].strip()]
-    texts = clean_snippets([item[text] for item in filled], name)
-    return [{**item, text: cleaned} for item, cleaned in zip(filled, texts, strict=True)]
+    items = [_mapping(item, name, text) for item in result or ()]
+    nonblank = [item for item in items if item[text].strip()]
+    texts = clean_snippets([item[text] for item in nonblank], name)
+    return [{**item, text: cleaned} for item, cleaned in zip(nonblank, texts, strict=True)]
 
 
 def _mapping(item: Any, name: str, text: str) -> dict[str, Any]:

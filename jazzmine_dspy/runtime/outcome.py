@@ -1,4 +1,4 @@
-"""Where a message goes, and what a turn or the end of an action comes to."""
+"""The route of a message, and the outcomes of a turn and of an action."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jazzmine_dspy.models.turn import ConversationStatus, Turn
 
 @dataclass(frozen=True)
 class MessageRoute:
-    """Where a message goes: to be understood, or to the queue while an action runs."""
+    """The route of a message: understanding, or the queue while an action runs."""
 
     type: Literal["nlu_understanding", "queue"]
     context: Turn | None = None
@@ -25,16 +25,16 @@ class MessageRoute:
 
 
 def is_queued(state: WorkingMemory) -> bool:
-    """Whether a message that comes now has to wait."""
+    """Whether a new message has to wait."""
     return state.status is ConversationStatus.EXECUTING_ACTION
 
 
 def route(state: WorkingMemory, turn: Turn | None = None) -> MessageRoute:
-    """Where a message goes in this state.
+    """Route a message by the state of its conversation.
 
     Args:
-        state: The conversation before the message.
-        turn: What understanding will read; not needed for the queue.
+        state: The state before the message.
+        turn: The turn to understand; not needed for the queue.
 
     Example:
         >>> route(WorkingMemory(conversation_id="c", user_id="u")).reason
@@ -47,13 +47,13 @@ def route(state: WorkingMemory, turn: Turn | None = None) -> MessageRoute:
 
 @dataclass(frozen=True)
 class EnhancementOutcome:
-    """What came of enhancing one message.
+    """The outcome of enhancing one message.
 
     Args:
-        message: The message that was given, with its enhanced fields.
+        message: The same message with its enhanced fields.
         degraded: Whether a part failed, so that fields are safe defaults or not stored.
-        cause: What failed, and which fields of the answer were refused; None where nothing was.
-        new_episode: Whether the message opens a topic, so that the one before can be closed.
+        cause: What failed, and which fields of the answer were rejected; None if nothing was.
+        new_episode: Whether the message opens a topic, so that the previous one can be closed.
         llm_calls: The calls of language models, for the turn's trace (``Runtime.record_reply(llm_calls=…)``).
     """
 
@@ -65,7 +65,7 @@ class EnhancementOutcome:
 
 
 class _Outcome(Value):
-    """What there is to say, and to do next."""
+    """The reply and the next step."""
 
     state: WorkingMemory
     next: NextStep
@@ -73,7 +73,7 @@ class _Outcome(Value):
 
     @property
     def question(self) -> str:
-        """The question at the end of the reply; empty where it has none."""
+        """The question at the end of the reply; empty if there is none."""
         return self.next.question if self.reply.endswith(self.next.question) else ""
 
     @property
@@ -83,7 +83,7 @@ class _Outcome(Value):
 
 
 class TurnOutcome(_Outcome):
-    """All that came of one message.
+    """The outcome of one message.
 
     ``reply`` is what to say now: ``answer`` and then ``question``, each of which may be empty. It never claims that an
     action has succeeded before the action ran. ``decision`` is None for a message that was queued. ``repeated`` says
@@ -109,7 +109,7 @@ class TurnOutcome(_Outcome):
 
 
 class ActionOutcome(_Outcome):
-    """What came of an action's end: the step that follows, and the turns of the messages that had waited.
+    """The outcome of a finished action: the next step, and the turns of the messages that waited.
 
     ``message_id`` is of the message that led to the action, to say what the reply is to. ``repeated`` says that
     the action had been finished before; then nothing is drained. Messages that could not be taken now, because a
@@ -122,12 +122,12 @@ class ActionOutcome(_Outcome):
 
 
 def stored_step(stored: NextStep | dict[str, Any]) -> NextStep:
-    """A stored next step; of one that only another version can read, that nothing is to be done."""
+    """Return a stored next step; a step of an incompatible version becomes ``none``."""
     return stored if isinstance(stored, NextStep) else NextStep(kind="none")
 
 
 def finished_before(state: WorkingMemory, action_id: str) -> ActionOutcome:
-    """The answer to an end that was told before."""
+    """Return the outcome of an action that was finished before."""
     done = next((action for action in state.action_results if action.action_id == action_id), None)
     if done is None:
         raise StateError(

@@ -348,7 +348,7 @@ class Runtime:
             NotStoredError: there is no such conversation.
             ConflictError: ``message_id`` belongs to another message.
         """
-        said = clean_text(text, limit=MAX_REPLY, field="reply")
+        reply = clean_text(text, limit=MAX_REPLY, field="reply")
         work = AgentWork(tool_traces, llm_calls, task_emissions, reasoning_steps)
         async with self._conversations.locked(conversation_id):
             state = await self._conversations.existing(conversation_id)
@@ -357,7 +357,7 @@ class Runtime:
                 conversation_id=conversation_id,
                 user_id=state.user_id,
                 role=MessageRole.ASSISTANT,
-                original_content=said,
+                original_content=reply,
                 timestamp=milliseconds(self._clock),
                 intent=checked_name(intent or "unknown", "intent"),
                 episode_id=state.episode_id,
@@ -368,7 +368,7 @@ class Runtime:
             message, trace_id = await stored_reply(self.messages, message, trace_id, work, state)
             if trace_id is None:
                 return message
-            end_turn(state, said, intent)
+            end_turn(state, reply, intent)
             if trace_id == state.open_trace:
                 state.open_trace = None
             await self._conversations.save(state)

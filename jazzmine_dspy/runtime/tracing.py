@@ -53,7 +53,7 @@ def enriched(
     ``timestamp`` is in Unix milliseconds; the episode counts on from that of ``state``, the state before the
     message.
     """
-    found = decision.enhancement
+    enhancement = decision.enhancement
     message = Message(
         id=message_id,
         conversation_id=state.conversation_id,
@@ -61,13 +61,13 @@ def enriched(
         role=MessageRole.USER,
         original_content=text,
         timestamp=timestamp,
-        enhanced_message=found.enhanced_query,
+        enhanced_message=enhancement.enhanced_query,
         explicit_context=context or None,
-        sentiment_score=found.sentiment_score,
-        intent=found.intent,
-        entities=[entity.model_copy(deep=True) for entity in found.entities],
-        is_cancellation=found.is_cancellation,
-        is_continuation=found.is_continuation,
+        sentiment_score=enhancement.sentiment_score,
+        intent=enhancement.intent,
+        entities=[entity.model_copy(deep=True) for entity in enhancement.entities],
+        is_cancellation=enhancement.is_cancellation,
+        is_continuation=enhancement.is_continuation,
         invoked_flows=list(decision.selection.flows) or None,
         errors=_causes(decision) or None,
         decision=decision.model_dump(mode="json"),
@@ -101,7 +101,7 @@ def turn_trace(
         fingerprint: Of the program that decided.
         turn: What was decided on.
     """
-    found = decision.enhancement
+    enhancement = decision.enhancement
     return TurnTrace(
         id=trace_id,
         message_id=message_id,
@@ -117,11 +117,11 @@ def turn_trace(
         confirmation_events=events.confirmations,
         flow_events=events.flows,
         errors=_causes(decision),
-        detected_intent=found.intent,
-        detected_entities=[entity.model_copy(deep=True) for entity in found.entities],
-        detected_sentiment=found.sentiment_score,
-        detected_cancellation=found.is_cancellation,
-        detected_continuation=found.is_continuation,
+        detected_intent=enhancement.intent,
+        detected_entities=[entity.model_copy(deep=True) for entity in enhancement.entities],
+        detected_sentiment=enhancement.sentiment_score,
+        detected_cancellation=enhancement.is_cancellation,
+        detected_continuation=enhancement.is_continuation,
         program_fingerprint=fingerprint,
         turn_digest=turn.digest,
     )
@@ -211,8 +211,8 @@ class AgentWork:
             "reasoning_steps": str,
         }
         for name, kind in kinds.items():
-            given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(item, kind) for item in given):
+            items = getattr(self, name)
+            if isinstance(items, str) or not all(isinstance(item, kind) for item in items):
                 raise InputError(
                     f"The {name} are not all of {kind.__name__}",
                     where=name,
@@ -238,7 +238,7 @@ async def stored_reply(
     known = await messages.get_message(reply.id)
     if known is None:
         await messages.store_message(reply)
-    elif _said(known) != _said(reply):
+    elif _content(known) != _content(reply):
         raise ConflictError(
             "The id belongs to another message", where=f"message {reply.id!r}", remedy="Give it a new id."
         )
@@ -260,7 +260,7 @@ async def stored_reply(
     return reply, trace.id
 
 
-def _said(message: Message) -> tuple[str, str, str]:
+def _content(message: Message) -> tuple[str, str, str]:
     return message.conversation_id, message.role.value, message.original_content
 
 

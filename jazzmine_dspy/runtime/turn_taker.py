@@ -107,13 +107,13 @@ class TurnTaker:
             with self.loading(state.conversation_id, incoming) as loading:
                 return await self.take(state, incoming, begin=begin, loading=loading)
         started = read_clock(self._clock).timestamp()
-        before = reconcile(state, self._program.registry)
+        current = reconcile(state, self._program.registry)
         stamp = milliseconds(self._clock, incoming.now)
-        turn, recalled, decision = await self._decided(before, incoming, loading)
+        turn, recalled, decision = await self._decide(current, incoming, loading)
         at = reading_context(self._program.registry, turn.date, turn.locale)
         (after, step, events), failures = await with_validators(
             lambda validate: apply_decision(
-                before,
+                current,
                 decision,
                 self._program.registry,
                 message_id=incoming.message_id,
@@ -128,7 +128,7 @@ class TurnTaker:
         _keep_recalled(after, incoming, recalled)
         fingerprint = self._program.fingerprint
         message = enriched(
-            before,
+            current,
             message_id=incoming.message_id,
             user_id=incoming.user_id,
             text=incoming.text,
@@ -168,38 +168,38 @@ class TurnTaker:
             state=saved,
             next=step,
             reply=step.reply,
-            route=route(before, turn),
+            route=route(current, turn),
             episode_id=message.episode_id,
-            new_episode=message.episode_id != before.episode_id,
+            new_episode=message.episode_id != current.episode_id,
             message_id=message.id,
         )
 
-    async def _decided(
-        self, before: WorkingMemory, incoming: QueuedMessage, loading: Loading
+    async def _decide(
+        self, current: WorkingMemory, incoming: QueuedMessage, loading: Loading
     ) -> tuple[Turn, Recollection, TurnDecision]:
         """Build the turn of what was loaded in time, and decide it in the time that is left."""
         stores = self._conversations
         limit = None if self._deadline is None else self._deadline / 2
         read = read_history(
             stores.messages,
-            before.conversation_id,
+            current.conversation_id,
             exclude=incoming.message_id,
             user_turns=max(USER_TURNS, self._program.policy.history_window),
         )
         loading.begin("history", read, limit)
-        loading.begin("episode_summaries", stores.episode_summaries(before), limit)
+        loading.begin("episode_summaries", stores.episode_summaries(current), limit)
         history: ReadHistory = await loading.part("history", ReadHistory(), errors=MemoryUnavailableError)
         recorded: dict[int, str] = await loading.part("episode_summaries", {}, errors=JazzmineError)
         lines = {**history.episodes, **recorded}
-        earlier = [
+        summaries = [
             {"episode_id": number, "short_summary": lines[number]}
             for number in sorted(lines)
-            if number < before.episode_id
+            if number < current.episode_id
         ]
         recalled = await self._hooks.recollection(loading)
-        recalled.episodes[:0] = earlier
+        recalled.episodes[:0] = summaries
         turn = build_turn(
-            before,
+            current,
             incoming,
             history.messages,
             summaries=history.summaries,
@@ -281,8 +281,8 @@ class TurnTaker:
         except MemoryUnavailableError as error:
             loading.note(MESSAGES, error)
             stored = None
-        said = (state.conversation_id, incoming.text)
-        other = stored is not None and (stored.conversation_id, stored.original_content) != said
+        content = (state.conversation_id, incoming.text)
+        other = stored is not None and (stored.conversation_id, stored.original_content) != content
         if other or (waiting is not None and waiting.text != incoming.text):
             raise ConflictError(
                 "The id belongs to another message",

@@ -74,18 +74,18 @@ def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
             where=field,
             remedy="Pass a list of texts.",
         )
-    given = list(snippets or ())
-    if len(given) > MAX_SNIPPETS:
+    texts = list(snippets or ())
+    if len(texts) > MAX_SNIPPETS:
         raise InputError(
-            f"{len(given)} texts were given", where=field, remedy=f"Pass the {MAX_SNIPPETS} that matter most."
+            f"{len(texts)} texts were given", where=field, remedy=f"Pass the {MAX_SNIPPETS} that matter most."
         )
-    if sum(len(text) for text in given if isinstance(text, str)) > MAX_CONTEXT:
+    if sum(len(text) for text in texts if isinstance(text, str)) > MAX_CONTEXT:
         raise InputError(
             f"The texts have more than {MAX_CONTEXT:,} characters together",
             where=field,
             remedy="Pass those that matter most.",
         )
-    filled = [(n, text) for n, text in enumerate(given) if not isinstance(text, str) or text.strip()]
+    filled = [(n, text) for n, text in enumerate(texts) if not isinstance(text, str) or text.strip()]
     return [clean_text(text, limit=MAX_TEXT, field=f"{field}[{n}]") for n, text in filled]
 
 
@@ -137,23 +137,23 @@ async def read_history(
         exclude: The id of the turn's own message.
         user_turns: Turns of the user that the history holds at least.
     """
-    found: list[Message] = []
+    loaded: list[Message] = []
     for read in (each * user_turns for each in HISTORY_READ):
-        found = list(await messages.get_immediate_context(conversation_id, read, exclude=exclude))
-        turns = sum(message.role is MessageRole.USER for message in found)
-        if len(found) < read or turns >= user_turns:
+        loaded = list(await messages.get_immediate_context(conversation_id, read, exclude=exclude))
+        turns = sum(message.role is MessageRole.USER for message in loaded)
+        if len(loaded) < read or turns >= user_turns:
             break
-    if len(found) == read:
-        known = {message.id for message in found}
+    if len(loaded) == read:
+        known = {message.id for message in loaded}
         first = await messages.get_messages_by_conversation_id(conversation_id, limit=OPENING_READ)
         system = (m for m in first if m.role is MessageRole.SYSTEM and m.id not in known)
-        found = [*(message for message in system if not message.is_flagged), *found]
+        loaded = [*(message for message in system if not message.is_flagged), *loaded]
     lines = {
         number: episode_line(list(group))
-        for number, group in itertools.groupby(found, key=lambda message: message.episode_id)
+        for number, group in itertools.groupby(loaded, key=lambda message: message.episode_id)
     }
-    kept, summaries = prune(found, user_turns=user_turns)
-    return ReadHistory(kept, summaries, {number: line for number, line in lines.items() if line})
+    current, summaries = prune(loaded, user_turns=user_turns)
+    return ReadHistory(current, summaries, {number: line for number, line in lines.items() if line})
 
 
 async def resume_counting(state: WorkingMemory, messages: MessageStore) -> None:
@@ -200,7 +200,7 @@ def build_turn(
         confirming=open_yes_no(state),
         clarifying=clarifying(state),
         offering=state.offered_flow,
-        history=tuple(_shown(message) for message in history),
+        history=tuple(_history_message(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],
         episode_summaries=tuple(dict.fromkeys([*episodes, *incoming.episode_summaries]))[-MAX_SNIPPETS:],
@@ -221,7 +221,7 @@ def clarifying(state: WorkingMemory) -> tuple[str, ...]:
     return last.choices if isinstance(last, NextStep) else ()
 
 
-def _shown(message: Message) -> HistoryMessage:
+def _history_message(message: Message) -> HistoryMessage:
     return HistoryMessage(
         role=message.role,
         text=message.original_content,

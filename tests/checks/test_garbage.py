@@ -13,9 +13,9 @@ import pytest
 def test_rows_of_a_random_model_collapse_and_it_does_not_ship(
     shape: str, scripts: Any, run_library: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Guards against rows that owe their figures to rules and floors, and against shipping by luck.
+    """Guards against rows that owe their figures to rules and fallbacks, and against shipping by luck.
 
-    An answer that cannot be read is no answer, though a floor has stood in for it.
+    An answer that cannot be read is no answer, though a fallback has stood in for it.
     """
     # In one wording: the more random answers there are, the likelier one of them is right by luck.
     calls = {"lm_calls": 600}
@@ -23,10 +23,9 @@ def test_rows_of_a_random_model_collapse_and_it_does_not_ship(
     assert result.shipped in ("base", "local")
     assert not result.program.active_predictors()
     rows = {system.name: system.evaluation for system in result.report.systems}
-    for name in ("LM as written", "LM compiled"):
-        if name not in rows:
-            continue
-        row = rows[name]
+    asked = [rows[name] for name in ("LM as written", "LM compiled") if name in rows]
+    assert asked
+    for row in asked:
         assert row.crashed + row.degraded >= row.n / 3
         assert not [turn for turn in row.turns if _right_by_itself(turn)]
     asking = [each for each in result.manifest["programs"] if each["kind"] in ("lm", "cascade")]
@@ -35,7 +34,7 @@ def test_rows_of_a_random_model_collapse_and_it_does_not_ship(
 
 
 def _right_by_itself(turn: Any) -> bool:
-    """Whether the model itself, and no floor behind it, has flows and commands right."""
+    """Whether the model itself, and no fallback behind it, has flows and commands right."""
     decision, labels = turn.decision, turn.example.labels
     if decision is None or decision.degraded:
         return False

@@ -38,7 +38,7 @@ def test_evaluate_waits_for_all_turns_and_goes_on(
     assert evaluate("a").code == 3
     assert (tmp_path / "a" / "requests.jsonl").read_bytes() == first
 
-    # Answers that break the schema are answers: each stage falls back to its floor, which is said.
+    # Answers that break the schema are answers: each stage falls back, which is said.
     for _ in range(4):
         _answer(tmp_path / "a", "no JSON at all")
         done = evaluate("a")
@@ -61,7 +61,7 @@ def test_decide_waits(run: Any, program: Path, tmp_path: Path, asking: Any) -> N
     assert (done.code, done.json["awaiting"]) == (3, 1)
 
 
-def test_a_program_of_floors_is_evaluated_with_prompts_in_full(
+def test_a_program_of_fallbacks_is_evaluated_with_prompts_in_full(
     run: Any, program: Path, dataset: Path, tmp_path: Path
 ) -> None:
     asked = {}

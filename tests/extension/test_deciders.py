@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,6 @@ from jazzmine_dspy.datasets import write_splits
 
 pytest.importorskip("scipy")
 
-HERE = Path(__file__).parent
-SUPPORT = HERE.parent / "support"
 ENTRY_POINTS = """
 [jazzmine_dspy.deciders]
 gazetteer = extension.gazetteer:Gazetteer
@@ -62,29 +58,15 @@ def write_dataset(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=["decorators", "installed"])
-def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def walked(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    walk: Callable[..., dict[str, Any]],
+) -> dict[str, Any]:
     """What one process did, to which the package was known by its decorators, or by its entry points alone."""
     folder = tmp_path_factory.mktemp(request.param)
     write_dataset(folder / "shop")
-    paths = [str(SUPPORT), os.environ.get("PYTHONPATH", "")]
-    if request.param == "installed":
-        info = folder / "site" / "acme_extension-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-extension\nVersion: 1.0\n", "utf-8")
-        (info / "entry_points.txt").write_text(ENTRY_POINTS, "utf-8")
-        paths.insert(0, str(folder / "site"))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "200"}
-    done = subprocess.run(
-        [sys.executable, str(HERE / "walk_deciders.py"), request.param],
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return walk("walk_deciders.py", folder, request.param, ENTRY_POINTS)
 
 
 @pytest.mark.row("X1")

@@ -165,8 +165,6 @@ def test_a_turn_goes_on_only_where_the_next_source_is_better() -> None:
     assert crossing(confidences, ours, better_below) == 0.3
     assert crossing(confidences, ours, [False] * 100) == 0.0
     assert crossing(confidences, [False] * 100, [True] * 100) == NEVER > 1.0
-    # A question costs: of the 30 turns that are gained, none is worth 1.
-    assert crossing(confidences, ours, better_below, cost=1.0) == 0.0
 
 
 def test_a_chance_lead_sends_nothing_on() -> None:

@@ -13,7 +13,7 @@ from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.program.heads import heads_from_bytes, heads_to_bytes
-from jazzmine_dspy.program.heads.acts import ACTS, ActsHead, bank, shipped
+from jazzmine_dspy.program.heads.acts import ACTS, Acts, ActsHead, bank, shipped
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -245,3 +245,20 @@ def test_it_learns_from_labels_and_is_stored_openly(program: TurnProgram) -> Non
     again = heads_from_bytes(heads_to_bytes({"understand": trained}))["understand"]
     assert again.fingerprint == trained.fingerprint
     assert again.predict(unseen) == trained.predict(unseen)
+
+
+@pytest.mark.row("E7")
+def test_where_it_cannot_tell_what_starts_the_selection_says_so(
+    program: TurnProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recall answers in its place, which is not what the program would have said."""
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Acts, "read", broken)
+    decision = program.decide(text="I'd like to rent a boat")
+    record = decision.stages["select"]
+    assert (record.source, record.degraded) == ("fallback", True)
+    assert record.cause == "local: ZeroDivisionError"
+    assert decision.selection.flows == ["book_boat"]

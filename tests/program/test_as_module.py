@@ -169,7 +169,7 @@ def test_the_program_by_itself_is_saved_and_loaded(
 
 @pytest.mark.row("A10")
 def test_a_failing_model_gives_no_demonstrations(speak: Make, registry: FlowRegistry) -> None:
-    """Floors answer where the model fails, and what it did not say is no example of what it should say."""
+    """The fallback answers where the model fails, and what it did not say is no example of what it should say."""
     lm = speak(fused="no JSON")
     compiled = compile_whole(TurnProgram(registry, policy=Policy(shape="fused").named("lm")), lm)
     assert demos(compiled)["fused"] == 0

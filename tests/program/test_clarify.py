@@ -90,7 +90,7 @@ def test_the_head_asks_within_its_margin(
 
 @F11
 @pytest.mark.parametrize(("margin", "asks"), [(0.0, False), (0.3, True), (0.1, False)])
-def test_the_floor_asks_within_its_margin(
+def test_the_fallback_asks_within_its_margin(
     registry: FlowRegistry, overlap: Make, margin: float, asks: bool
 ) -> None:
     text = "my order"  # 2 of 3 words of one example, 2 of 4 of the other

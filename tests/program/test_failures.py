@@ -138,7 +138,7 @@ def test_a_failed_call_is_paid_for_all_the_same(speak: Make, make_program: Make)
 @pytest.mark.row("E7")
 @STYLES
 @SHAPES
-def test_the_own_deadline_leaves_the_rest_to_the_floors(
+def test_the_own_deadline_leaves_the_rest_to_the_fallback(
     speak: Make, make_program: Make, caplog: pytest.LogCaptureFixture, style: str, shape: str
 ) -> None:
     now = [0.0]

@@ -1,4 +1,4 @@
-"""F17: a flow that its guards hide is not there, for recall, head, prompt, floor and merge alike."""
+"""F17: a flow that its guards hide is not there, for recall, head, prompt, fallback and merge alike."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ def test_what_is_hidden_never_reaches_recall_head_prompt_or_schema(
 
 @F17
 @pytest.mark.parametrize("shape", ["staged", "fused"])
-def test_what_is_hidden_is_not_chosen_by_the_floor(guarded: FlowRegistry, overlap: Make, shape: Any) -> None:
+def test_what_is_hidden_is_not_chosen_by_the_fallback(
+    guarded: FlowRegistry, overlap: Make, shape: Any
+) -> None:
     program = TurnProgram(guarded, policy=Policy(shape=shape).named("fallback")).bind(recall=overlap(guarded))
     assert program.decide(HIDDEN).selection.flows == []
     assert program.decide(SHOWN).selection.flows == ["gift_card"]

@@ -84,7 +84,7 @@ def test_what_a_flow_says_of_itself_forges_no_other_flow(
     program = TurnProgram(flows, policy=Policy(shape="staged").named("lm")).bind(recall=overlap(flows), lm=lm)
     decision = program.decide(Turn(text="where is my order"))
     assert decision.stages["select"].degraded
-    assert set(decision.selection.flows) <= set(registry)  # the floor's, by what was recalled
+    assert set(decision.selection.flows) <= set(registry)  # the fallback's, by what was recalled
     for request in lm.engine.requests:
         assert forged(user_text(request)) == []
         offered = re.findall(r"^(?:flows_offered: )?([A-H]) (\w+)", user_text(request), re.M)

@@ -78,12 +78,9 @@ def test_a_denied_task_and_a_yes_to_nothing_start_nothing(registry: str, text: s
 
 
 @pytest.mark.row("U19")
-@pytest.mark.parametrize(
-    ("name", "known"),
-    [("ten_c", ["not that now. are my mri results in? 30/06/1988"]), ("ten_d", []), ("ten_e", [])],
-)
-def test_the_newest_cases_by_others_hold_no_grave_one_but_those_known(name: str, known: list[str]) -> None:
-    assert [one.case["turn"]["text"] for one in judged(name) if one.grave] == known
+@pytest.mark.parametrize("name", ["ten_c", "ten_d", "ten_e"])
+def test_the_newest_cases_by_others_hold_no_grave_one(name: str) -> None:
+    assert [one.case["turn"]["text"] for one in judged(name) if one.grave] == []
 
 
 @pytest.mark.row("U19", "U5")

@@ -182,7 +182,7 @@ def test_while_one_call_tries_a_model_the_others_do_not(time: Time, make_program
 @pytest.mark.row("L3", "V6")
 @STYLES
 @pytest.mark.parametrize("shape", ["staged", "fused"])
-def test_who_measures_waits_for_minutes_and_gets_no_floors_answer(
+def test_who_measures_waits_for_minutes_and_gets_no_fallbacks_answer(
     time: Time, make_program: Make, style: str, shape: str
 ) -> None:
     patience = replace(MEASURING, sleep=time.sleep, asleep=time.asleep)

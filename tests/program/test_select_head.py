@@ -15,7 +15,7 @@ from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import EmbeddingError
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.closed import Closed
-from jazzmine_dspy.program.local.selection import reordered
+from jazzmine_dspy.program.local.selection import rank_candidates
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
@@ -129,7 +129,7 @@ def test_a_head_that_cannot_judge_a_flow_leaves_it_to_recall_which_says_so(heade
 def test_the_language_model_is_offered_what_it_was_compiled_on(
     headed: Make, judge: Make, speak: Make, enhanced: dict[str, Any]
 ) -> None:
-    """Its prompts are compiled and raced on candidates in recall's order: an unsure head leaves that order alone."""
+    """Its prompts are compiled and judged on candidates in recall's order: an unsure head leaves that order alone."""
     prompts = []
     for names in (("local", "lm"), ("lm",)):
         lm = speak(enhance={**enhanced, "enhanced_query": "where is my order"}, select={"flows": ["A"]})
@@ -153,13 +153,13 @@ def test_the_threshold_of_recall_holds_for_what_recall_ranked(headed: Make, judg
 def test_candidates_in_the_heads_order() -> None:
     found = [Recalled(name, 1.0 - n / 10, near=(f"ask {name}",)) for n, name in enumerate("abc")]
     ranking = [("d", 0.5), ("none", 0.2), ("c", 0.2), ("hidden", 0.05), ("c", 0.05)]
-    ordered = reordered(found, ranking, "abcd")
+    ordered = rank_candidates(found, ranking, "abcd")
     assert ordered == [
         Recalled("d", 0.5), found[2]._replace(score=0.2), found[0]._replace(score=0.0), found[1]._replace(score=0.0),
     ]  # fmt: skip
     assert ordered[1].near == ("ask c",)
     many = [(f"flow_{n}", 1 / (n + 2)) for n in range(50)]
-    assert len(reordered(found, many, [name for name, _ in many])) == 10
+    assert len(rank_candidates(found, many, [name for name, _ in many])) == 10
 
 
 @pytest.mark.parametrize(

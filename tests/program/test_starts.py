@@ -11,7 +11,7 @@ import pytest
 import jazzmine_dspy
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext
-from jazzmine_dspy.program.heads.acts import ACTS
+from jazzmine_dspy.program.heads.acts import ACTS, Acts
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.starts import Values, starts, values_for
 from jazzmine_dspy.program.turn import TurnProgram
@@ -79,9 +79,9 @@ def test_values_tell_which_flow_is_meant_and_that_one_is() -> None:
     )
     assert vague is not None
     assert named is not None
-    assert vague.wanted < 0.5 < named.wanted
+    assert vague.probability < 0.5 < named.probability
     assert named.ranking[0][0] == "move_lesson"
-    assert sum(share for _, share in named.ranking) == pytest.approx(named.wanted)
+    assert sum(share for _, share in named.ranking) == pytest.approx(named.probability)
     assert starts(found(0.0, 0.0), likely(start=0.99), Turn(text="a court"), lambda _: Values()) is None
 
 
@@ -96,7 +96,7 @@ def test_a_value_of_the_running_flow_speaks_for_no_other() -> None:
     )
     assert idle is not None
     assert busy is not None
-    assert idle.wanted > 0.5 > busy.wanted
+    assert idle.probability > 0.5 > busy.probability
     assert [name for name, _ in busy.ranking] == ["move_lesson"]
 
 
@@ -116,6 +116,22 @@ def test_another_task_in_the_middle_of_a_form_starts_with_its_values(
     assert decision.selection.flows == [flow]
     values = [(c.name, c.value) for c in decision.commands if c.type in ("set_slot", "correct_slot")]
     assert values == [("order_id", order)]
+
+
+@pytest.mark.row("E7")
+def test_where_nothing_tells_of_another_task_the_selection_says_so(
+    program: TurnProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own head, which learnt of few messages in the middle of a task, answers alone."""
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    turn = returning("wait, can you first tell me where my money for 4410 is")
+    assert not program.decide(turn).degraded
+    monkeypatch.setattr(Acts, "read", broken)
+    record = program.decide(turn).stages["select"]
+    assert (record.source, record.degraded, record.cause) == ("local", True, "local: ZeroDivisionError")
 
 
 @pytest.mark.row("U5")

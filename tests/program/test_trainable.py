@@ -134,7 +134,7 @@ def test_a_refused_key_is_in_no_log_of_an_optimizer(
 
 
 @pytest.mark.row("L2")
-def test_a_floors_answer_to_an_outage_is_not_scored(
+def test_a_fallbacks_answer_to_an_outage_is_not_scored(
     registry: FlowRegistry, overlap: Make, speak: Make
 ) -> None:
     program = program_of(registry, overlap, "fused")

@@ -35,9 +35,6 @@ class Letters:
     def embed(self, texts: Any) -> Any:
         return np.array([[1.0 + text.count(letter) for letter in "aeinorst"] for text in texts], np.float32)
 
-    async def aembed(self, texts: Any) -> Any:
-        return self.embed(texts)
-
 
 @pytest.mark.row("U15", "P4")
 @pytest.mark.parametrize("down", [("lm",), ("qdrant",), ("redis",), ("lm", "qdrant", "redis")], ids="+".join)

@@ -186,7 +186,7 @@ class Report:
     facts: Mapping[str, str] = field(default_factory=dict)
     reproduce: str = ""
     examples_changed: Sequence[Change] = ()
-    compared: tuple[str, str] = ("LM uncompiled", "LM compiled")
+    compared: tuple[str, str] = ("LM as written", "LM compiled")
     choosing: Choosing | None = None
     verdict: str = ""
     prompts: Sequence[Prompt] = ()

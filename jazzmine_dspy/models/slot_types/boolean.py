@@ -93,11 +93,11 @@ class Boolean(SlotType):
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """A yes or a no in ordinary words, and nothing else: "I do", "not yet, sorry"; or the slot named bare."""
-        said = plain(text)
-        if said in ("true", "false"):
-            return [said == "true"]
+        reply = plain(text)
+        if reply in ("true", "false"):
+            return [reply == "true"]
         own = pattern_match(slot, text)
-        if own is not None and said not in YES | NO:
+        if own is not None and reply not in YES | NO:
             return [own]
         if not any(sign.isalnum() for sign in text):
             answer = stance(text)
@@ -105,11 +105,11 @@ class Boolean(SlotType):
         if not is_english(at.locale):
             return []
         text = text.strip().replace("\u2019", "'")
-        yes = said in YES or _YES_SAID.fullmatch(text) is not None
-        if yes != (said in NO or _NO_SAID.fullmatch(text) is not None):
+        yes = reply in YES or _YES_SAID.fullmatch(text) is not None
+        if yes != (reply in NO or _NO_SAID.fullmatch(text) is not None):
             return [yes]
         bare = self.find_values(slot, text, at)
-        return bare if len(bare) == 1 and len(said.split()) <= len(_words(slot)) + 3 else []
+        return bare if len(bare) == 1 and len(reply.split()) <= len(_words(slot)) + 3 else []
 
     def find_values(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """True where the words of the slot's name are said as one phrase, false where that is denied."""
@@ -118,17 +118,17 @@ class Boolean(SlotType):
             return []
         phrase = r"[\s-]+(?:(?:a|an|the|my|our|your|with)\s+)*".join(map(re.escape, words))
         text = text.replace("\u2019", "'")
-        found = [
+        values = [
             _is_wanted(text, match)
             for match in re.finditer(rf"(?<!\w){phrase}s?(?!\w)", text, re.IGNORECASE)
             if not _ASKS.search(_sentence(text, match.start()))
         ]
-        return [value for value in dict.fromkeys(found) if value is not None]
+        return [value for value in dict.fromkeys(values) if value is not None]
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """Words for yes and no become true and false."""
-        known = _TRUE.get(value.strip().lower()) if isinstance(value, str) else None
-        return super().normalize(slot, value, at) if known is None else known
+        boolean = _TRUE.get(value.strip().lower()) if isinstance(value, str) else None
+        return super().normalize(slot, value, at) if boolean is None else boolean
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only true and false will do, and what the slot's own pattern takes."""

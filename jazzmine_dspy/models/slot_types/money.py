@@ -1,4 +1,4 @@
-"""``money``: an amount and its currency, by the names and signs that a locale and the registry's habits give it."""
+"""``money``: an amount and its currency, by the names and signs of the locale and the currency of the registry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,19 @@ _NORMAL = re.compile(r"-?\d{1,15}\.\d{2} [A-Z]{3}")
 _WORD_AFTER = re.compile(r"\s?([^\W\d_]+\.?(?:\s[^\W\d_]+)?)")
 _CODE_BEFORE = re.compile(r"(?<!\w)([A-Z]{3}|[a-z]{3})\s?$")
 _MINUS_BEFORE = re.compile(r"(?<![\w])[-\u2212]\s?$")
-_OF_IT = ("worth", "each", "total", "exactly", "gift", "card", "voucher", "cash", "max", "maximum", "minimum")
+_NEUTRAL_WORDS = (
+    "worth",
+    "each",
+    "total",
+    "exactly",
+    "gift",
+    "card",
+    "voucher",
+    "cash",
+    "max",
+    "maximum",
+    "minimum",
+)
 
 
 class _Amount(NamedTuple):
@@ -38,36 +50,36 @@ class _Amount(NamedTuple):
 
 @slot_type("money")
 class Money(TextType):
-    """An amount with two decimals, and the currency's code; an amount without a currency has the registry's."""
+    """An amount with two decimals, and the currency's code; the default currency is the registry's."""
 
     example = "12.50 EUR"
     example_shown = False
     ranged = True
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """The amount of a text that says little else."""
-        found = _amounts(text, at)
-        if not found or not is_bare(text, found, at.locale, _OF_IT):
+        """Return the amount of a text that says little else."""
+        spans = _amounts(text, at)
+        if not spans or not is_bare(text, spans, at.locale, _NEUTRAL_WORDS):
             own = pattern_match(slot, text)
             return [] if own is None else [own]
-        # Of "2 for 20 euros" one is a price.
-        found = [each for each in found if each.value.code] or found
-        amounts = [_Amount(each.value, each.code or at.currency) for each in intended_values(text, found)]
+        # In "2 for 20 euros" only one number is a price.
+        spans = [each for each in spans if each.value.code] or spans
+        amounts = [_Amount(each.value, each.code or at.currency) for each in intended_values(text, spans)]
         return [str(amount) for amount in amounts if amount.code]
 
     def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
-        """Amounts that stand next to a currency."""
+        """Find amounts next to a currency."""
         return [each._replace(value=str(each.value)) for each in _amounts(text, at) if each.value.code]
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
-        """Two decimals and a code, of a text or of a bare number where the registry has a currency."""
+        """Convert a text to two decimals and a code, or a bare number if the registry has a currency."""
         if _is_number(value) and at.currency and abs(value) < 1e15:
             return str(_Amount(Decimal(str(value)), at.currency))
         is_normal = isinstance(value, str) and _NORMAL.fullmatch(value)
         return value if is_normal else super().normalize(slot, value, at)
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
-        """Only amounts with a currency will do, within the slot's range; none below zero unless it says so."""
+        """Accept amounts with a currency within the range of the slot; negative ones only if it has a ``min``."""
         normal = self.normalize(slot, value, at)
         if not isinstance(normal, str) or not _NORMAL.fullmatch(normal):
             if slot.pattern and isinstance(value, str):
@@ -80,7 +92,7 @@ class Money(TextType):
         return out_of_range(slot, float(amount), f" {code}")
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
-        """Without a number nothing was tried."""
+        """A text without a number is no attempt."""
         return bool(numbers(text, at)) and super().is_attempt(slot, text, at)
 
     def label_error(self, slot: Slot, value: Any) -> str:
@@ -98,15 +110,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _amounts(text: str, at: ReadingContext) -> list[Span]:
-    """All amounts; the code is "" where no currency stands beside one. Of "20 to 30 EUR" both have the one."""
-    found = sorted([*_each(text, at), *_notes(text, at)])
-    for place, (first, second) in enumerate(pairwise(found)):
+    """Return all amounts; the code is "" without a currency. In "20 to 30 EUR" both amounts have it."""
+    spans = sorted([*_amount_spans(text, at), *_notes(text, at)])
+    for place, (first, second) in enumerate(pairwise(spans)):
         if RANGE.fullmatch(text[first.end : second.start]):
             code = first.value.code or second.value.code
-            found[place : place + 2] = (
+            spans[place : place + 2] = (
                 each._replace(value=_Amount(each.value.value, code)) for each in (first, second)
             )
-    return found
+    return spans
 
 
 _NOTE = re.compile(
@@ -117,25 +129,25 @@ _SEVERAL = {"two": 2, "three": 3, "four": 4, "five": 5}
 
 
 def _notes(text: str, at: ReadingContext) -> Iterator[Span]:
-    """English notes by the names that people give them; several only where their number is said."""
+    """Yield English bank notes by name ("tenner"); plural names need a count."""
     code = at.currency or ("GBP" if at.region == "GB" else "")
     for match in _NOTE.finditer(text) if is_english(at.locale) and code else ():
-        said = (match["count"] or "").lower()
-        count = _SEVERAL.get(said) or int(said or 1)
-        if bool(said) == bool(match["several"]):
+        count_word = (match["count"] or "").lower()
+        count = _SEVERAL.get(count_word) or int(count_word or 1)
+        if bool(count_word) == bool(match["several"]):
             yield Span(match.start(), match.end(), _Amount(Decimal(5 if match["five"] else 10) * count, code))
 
 
-def _each(text: str, at: ReadingContext) -> Iterator[Span]:
-    taken = 0
+def _amount_spans(text: str, at: ReadingContext) -> Iterator[Span]:
+    position = 0
     for each in numbers(text, at, spaced=_spaced(text, at), money=True):
-        if each.start < taken:
+        if each.start < position:
             continue
-        start, code = _before(text, taken, each.start, at)
+        start, code = _currency_before(text, position, each.start, at)
         end = each.end
         value = Decimal(each.value)
         if not code:
-            end, code, hundredths = _after(text, each.end, at)
+            end, code, hundredths = _currency_after(text, each.end, at)
             value = value / 100 if hundredths else value
         if text[end : end + 1] in ("%", "\u2030") or (not code and text[end : end + 1].isalnum()):
             continue
@@ -144,7 +156,7 @@ def _each(text: str, at: ReadingContext) -> Iterator[Span]:
             start, value = minus.start(), -value
         if code:
             end, value = _with_hundredths(text, end, value)
-        taken = end
+        position = end
         yield Span(start, end, _Amount(value, code))
 
 
@@ -152,11 +164,11 @@ _SPACED = re.compile(
     r"(?<![\w.,])\d{1,3}(?: \d{3})+(?!\w|[.,]\d)"
     r"(?:\s?(?P<word>[^\W\d_]+)(?!\s(?:bills?|notes?|checks?|cards?|coins?)\b))?"
 )
-"""Thousands that are parted by spaces, and the word behind them; "3 100 dollar bills" are three."""
+"""Thousands that spaces separate, and the next word; "3 100 dollar bills" are three bills."""
 
 
 def _spaced(text: str, at: ReadingContext) -> bool:
-    """Whether a space parts thousands: beside a currency, or where nothing else is said."""
+    """Whether spaces separate thousands: next to a currency, or if the text is nothing else."""
     if any(sign in text for sign in "€£$"):
         return True
     match = _SPACED.search(text)
@@ -164,29 +176,29 @@ def _spaced(text: str, at: ReadingContext) -> bool:
     return bool(named) or (match is not None and match[0] == text.strip(" .!"))
 
 
-def _before(text: str, taken: int, start: int, at: ReadingContext) -> tuple[int, str]:
-    lead = " " * taken + text[taken:start]
+def _currency_before(text: str, position: int, start: int, at: ReadingContext) -> tuple[int, str]:
+    lead = " " * position + text[position:start]
     match = _sign_pattern(before=True).search(lead) or _CODE_BEFORE.search(lead)
     code = currency(match[1], at) if match else ""
     return (match.start(1), code) if match and code else (start, "")
 
 
-def _after(text: str, end: int, at: ReadingContext) -> tuple[int, str, bool]:
+def _currency_after(text: str, end: int, at: ReadingContext) -> tuple[int, str, bool]:
     match = _sign_pattern(before=False).match(text, end)
     if match:
         return match.end(1), currency(match[1], at), False
     match = _WORD_AFTER.match(text, end)
-    for said in (match[1], match[1].split()[0]) if match else ():
-        place = text.index(said, end) + len(said)
-        if said.lower() in _HUNDREDTHS and (code := _HUNDREDTHS[said.lower()] or at.currency):
+    for word in (match[1], match[1].split()[0]) if match else ():
+        place = text.index(word, end) + len(word)
+        if word.lower() in _HUNDREDTHS and (code := _HUNDREDTHS[word.lower()] or at.currency):
             return place, code, True
-        if code := currency(said, at) or currency(said.rstrip("."), at):
+        if code := currency(word, at) or currency(word.rstrip("."), at):
             return place, code, False
     return end, "", False
 
 
 def _with_hundredths(text: str, end: int, value: Decimal) -> tuple[int, Decimal]:
-    """With the cents of "12 pounds 50"."""
+    """Add the cents of "12 pounds 50"."""
     more = re.match(r"(?:\s(?:and\s)?)?(\d\d)(?:\s?(?:cents|p|pence)\b|(?!\s?[\w.,:%-]|[.,]\d))", text[end:])
     if more is None or value != value.to_integral_value() or not text[end - 1].isalpha():
         return end, value
@@ -200,14 +212,14 @@ _USUAL = {
     "nz$": "NZD", "buck": "USD", "bucks": "USD", "dollar": "USD", "dollars": "USD",
     "¥": "JPY", "yen": "JPY", "fr.": "CHF", "sfr": "CHF", "franken": "CHF",
 }  # fmt: skip
-"""Meant by most people; what several countries share is the registry's own where it has such a currency."""
+"""The usual meaning; a name that several countries share means the currency of the registry if it fits."""
 
 _HUNDREDTHS = {"cent": "", "cents": "", "c": "", "p": "GBP", "pence": "GBP", "penny": "GBP"}
-"""Hundredths, of the named currency or of one that the context tells."""
+"""Hundredths of the named currency, or of the currency of the context."""
 
 
-def currency(said: str, at: ReadingContext) -> str:
-    """The code of a currency as it is called; "" where nothing is called so, or several things are.
+def currency(name: str, at: ReadingContext) -> str:
+    """Return the code of a currency by name; "" if no currency or several have this name.
 
     Example:
         >>> currency("US$", ReadingContext()), currency("dollars", ReadingContext(currency="CAD"))
@@ -215,21 +227,21 @@ def currency(said: str, at: ReadingContext) -> str:
         >>> currency("pesos", ReadingContext()), currency("złoty", ReadingContext(locale="pl"))
         ('', 'PLN')
     """
-    if said.strip() in _ALSO_WORDS and at.currency != said.strip().upper():
+    if name.strip() in _ALSO_WORDS and at.currency != name.strip().upper():
         return ""
-    said = said.strip().lower()
-    known = _names(at.locale.replace("-", "_")).get(said, frozenset()) | _names("en").get(said, frozenset())
-    if at.currency in known:
+    name = name.strip().lower()
+    codes = _names(at.locale.replace("-", "_")).get(name, frozenset()) | _names("en").get(name, frozenset())
+    if at.currency in codes:
         return at.currency
-    if said in _USUAL:
-        return _USUAL[said]
-    return next(iter(known)) if len(known) == 1 else ""
+    if name in _USUAL:
+        return _USUAL[name]
+    return next(iter(codes)) if len(codes) == 1 else ""
 
 
 _ALSO_WORDS = frozenset(
     ("all", "amd", "bam", "cup", "gel", "lak", "mad", "mop", "pen", "ron", "sos", "top", "try")
 )
-"""Codes that are words, too, where they are written in small letters: "all 120"."""
+"""Codes that are also words in lower case: "all 120"."""
 
 
 _AT_HOME = {
@@ -237,43 +249,43 @@ _AT_HOME = {
     "UAH": "uk", "BGN": "bg", "RON": "ro", "CAD": "en_CA", "AUD": "en_AU", "NZD": "en_NZ", "SGD": "en_SG",
     "HKD": "en_HK", "MXN": "es_MX", "CNY": "zh", "THB": "th",
 }  # fmt: skip
-"""Where a currency's own country writes a sign that no English name tells, such as "zł" and "Kč"."""
+"""Locales of countries whose own sign English data lacks, such as "zł" and "Kč"."""
 
 
 def signs() -> tuple[str, ...]:
-    """Signs that stand before or after an amount, the longest first."""
-    # A full stop alone, which some data gives for a currency, ends sentences.
-    found = {name for name in {*_names("en"), *_USUAL} if not name[-1].isalpha() and name != "."}
-    return tuple(sorted(found, key=len)[::-1])
+    """Return the signs that stand before or after an amount, the longest first."""
+    # Some data lists a full stop as a sign, but it ends sentences.
+    names = {name for name in {*_names("en"), *_USUAL} if not name[-1].isalpha() and name != "."}
+    return tuple(sorted(names, key=len)[::-1])
 
 
 @lru_cache(maxsize=16)
 def _names(locale: str) -> dict[str, frozenset[str]]:
-    """Codes by name, plural, last word of a name ("pounds", which many are called) and sign, in small letters."""
+    """Map names, plurals, last words of names ("pounds") and signs to codes, in lower case."""
     from babel import Locale
     from babel.core import UnknownLocaleError, get_global
     from babel.numbers import get_currency_name
 
     try:
-        words = Locale.parse(locale)
+        cldr = Locale.parse(locale)
     except (UnknownLocaleError, ValueError):
         return {}
-    english = words.language == "en"
-    money = (each for held in get_global("territory_currencies").values() for each in held)
-    today = {code for code, _, until, tender in money if until is None and tender}
-    found: dict[str, frozenset[str]] = {}
-    for code in sorted(today & set(words.currencies)):
-        sign = words.currency_symbols.get(code, "")
+    english = cldr.language == "en"
+    money = (each for entries in get_global("territory_currencies").values() for each in entries)
+    tender_codes = {code for code, _, until, tender in money if until is None and tender}
+    codes: dict[str, frozenset[str]] = {}
+    for code in sorted(tender_codes & set(cldr.currencies)):
+        sign = cldr.currency_symbols.get(code, "")
         home = Locale.parse(_AT_HOME[code]).currency_symbols if english and code in _AT_HOME else {}
-        called = {code, sign, home.get(code, "")}
-        # "CA$" is of one, "$" of many.
-        called |= {sign[-1]} if len(sign) > 1 and not sign[-1].isalnum() else set()
-        for name in (get_currency_name(code, count, words) for count in (None, 1, 2, 5)):
+        labels = {code, sign, home.get(code, "")}
+        # "CA$" names one currency, "$" many.
+        labels |= {sign[-1]} if len(sign) > 1 and not sign[-1].isalnum() else set()
+        for name in (get_currency_name(code, count, cldr) for count in (None, 1, 2, 5)):
             # In Polish and French the noun stands first.
-            called |= {name, name.split()[-1], name.split()[-1 if english else 0]}
-        for name in filter(None, {each.lower() for each in called}):
-            found[name] = found.get(name, frozenset()) | {code}
-    return found
+            labels |= {name, name.split()[-1], name.split()[-1 if english else 0]}
+        for name in filter(None, {each.lower() for each in labels}):
+            codes[name] = codes.get(name, frozenset()) | {code}
+    return codes
 
 
 @lru_cache(maxsize=2)

@@ -27,19 +27,16 @@ from jazzmine_dspy.models.slots import (
     slot_type,
 )
 
-_COUNTED = 2
-"""Words after a number that may say what is counted: "2 single rooms"."""
+_UNIT_WORDS = 2
+"""Most words after a number that may name what it counts: "2 single rooms"."""
 
-_NOT_COUNTED = words(
+_NOT_UNITS = words(
     "am pm o'clock past percent st nd rd th is was were are has had have arrived came never did does do "
     "again still broken late wrong missing cancel stop order parcel what where when why who how which jan "
     "january feb february mar march apr april may jun june jul july aug august sep september oct october "
     "nov november dec december monday tuesday wednesday thursday friday saturday sunday today tomorrow"
 )
 _PEOPLE = frozenset({"people", "persons", "person", "guests", "guest", "adults", "pax", "us"})
-_NAMED_BEFORE = re.compile(
-    r"([^\W_]+)(?:\s+(?:is|are|was|were|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$"
-)
 _WORD_BEFORE = re.compile(r"([^\W_]+)(?:\s+(?:is|are|was|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$")
 _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the\s+|my\s+|our\s+|those\s+|these\s+)?", re.IGNORECASE)
 
@@ -57,49 +54,49 @@ class Number(SlotType):
         return {"type": "number"}
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """The number of a text that says little else: "3", "two of us", "2 single rooms"; of "2 or 3" both."""
-        found = numbers(text, at)
-        if not found:
+        """Return the number of a text that says little else: "3", "two of us", "2 single rooms"; both for "2 or 3"."""
+        spans = numbers(text, at)
+        if not spans:
             own = pattern_match(slot, text)
             return [] if own is None else [own]
-        told = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
-        found = [each for each in found if not is_measure(text, each, told)]
-        if not found or not _is_bare(text, found, at, name_words(slot.name)):
+        context = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
+        spans = [each for each in spans if not is_measure(text, each, context)]
+        if not spans or not _is_bare(text, spans, at, name_words(slot.name)):
             return []
-        between = text[found[0].end : found[1].start] if len(found) == 2 else ""
+        between = text[spans[0].end : spans[1].start] if len(spans) == 2 else ""
         if _OUT_OF.fullmatch(between):
-            found = found[:1]
-        values = [] if count_apart(text, found) else [plain(value) for value in intended_values(text, found)]
+            spans = spans[:1]
+        values = [] if count_apart(text, spans) else [plain(value) for value in intended_values(text, spans)]
         return values if len(values) < 2 or RANGE.fullmatch(between) else []
 
     def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
-        """Numbers beside a word of the slot's name: of ``guests``, "4 guests"."""
+        """Find numbers next to a word of the slot's name: "4 guests" for ``guests``."""
         own = name_words(slot.name)
         own |= _PEOPLE if own & _PEOPLE else set()
-        found = []
+        spans = []
         for each in numbers(text, at):
-            before = _WORD_BEFORE.search(text[: each.start])
-            words_beside = [before[1]] if before else []
-            words_beside += WORD.findall(text[each.end : each.end + 60])[:_COUNTED]
+            word_before = _WORD_BEFORE.search(text[: each.start])
+            words_beside = [word_before[1]] if word_before else []
+            words_beside += WORD.findall(text[each.end : each.end + 60])[:_UNIT_WORDS]
             if own.intersection(word.lower() for word in words_beside):
-                found.append(each._replace(value=plain(each.value)))
-        return found
+                spans.append(each._replace(value=plain(each.value)))
+        return spans
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
-        """A number that is written as a text becomes one."""
+        """Convert a number in a text to a number."""
         if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
             return int(value)
         return super().normalize(slot, value, at)
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
-        """Only numbers within the slot's range will do, and what its pattern takes."""
+        """Accept numbers within the range of the slot, and texts that match its pattern."""
         normal = self.normalize(slot, value, at)
         if isinstance(normal, bool) or not isinstance(normal, int | float):
             return "" if slot.pattern and isinstance(normal, str) else f"{value!r} is no number"
         return out_of_range(slot, normal)
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
-        """Without a number nothing was tried."""
+        """A text without a number is no attempt."""
         return bool(numbers(text, at)) and super().is_attempt(slot, text, at)
 
     def label_error(self, slot: Slot, value: Any) -> str:
@@ -107,16 +104,16 @@ class Number(SlotType):
         return "" if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
 
 
-def _is_bare(text: str, found: list[Span], at: ReadingContext, also: set[str]) -> bool:
-    spans = [(each.start, each.end) for each in found]
+def _is_bare(text: str, spans: list[Span], at: ReadingContext, also: set[str]) -> bool:
+    ranges = [(each.start, each.end) for each in spans]
     if not is_english(at.locale):
-        return not other_words(text, spans)
-    for each in found:
-        counted = [*WORD.finditer(text, each.end)][:_COUNTED]
-        for word in counted:
+        return not other_words(text, ranges)
+    for each in spans:
+        words_after = [*WORD.finditer(text, each.end)][:_UNIT_WORDS]
+        for word in words_after:
             gap = text[each.end : word.start()]
-            said = word.group().lower()
-            if re.search(r"[.,;:!?]", gap) or said in _NOT_COUNTED or said in LIGHT:
+            token = word.group().lower()
+            if re.search(r"[.,;:!?]", gap) or token in _NOT_UNITS or token in LIGHT:
                 break
-            spans.append(word.span())
-    return all(word in LIGHT or word in also for word in other_words(text, spans))
+            ranges.append(word.span())
+    return all(word in LIGHT or word in also for word in other_words(text, ranges))

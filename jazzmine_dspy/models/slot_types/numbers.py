@@ -23,18 +23,18 @@ def _digits(groups: str, after: str = r"\w") -> re.Pattern[str]:
 
 _DIGITS = _digits(r".,'\u2019\u00a0\u202f")
 _SPACED = _digits(r".,'\u2019\u00a0\u202f ")
-# Of money: a unit may stand close, as in "20EUR" and "50p".
+# For money: a unit may follow without a space, as in "20EUR" and "50p".
 _CLOSE = _digits(r".,'\u2019\u00a0\u202f", r"[\d_]")
 _CLOSE_SPACED = _digits(r".,'\u2019\u00a0\u202f ", r"[\d_]")
 
 _LONGEST = 18
-"""Digits that a number may have; what has more is an id."""
+"""Most digits of a number; longer ones are ids."""
 
 _LONGEST_TEXT = 2_000
-"""Characters of a text in which words are looked for."""
+"""Longest text, in characters, that is searched for number words."""
 
 _LONGEST_NUMBER = 10
-"""Words of a number that is written in words."""
+"""Most words of a number in words."""
 
 _AFTER_ONE = {"of"}
 _BEFORE_ONE = words(
@@ -45,25 +45,25 @@ _LANGUAGES = frozenset({"en", "fr", "es", "pt", "de", "it", "nl", "ru"})
 
 
 def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Span]:
-    """All numbers of a text in their order, as decimals.
+    """Return all numbers of a text in order, as decimals.
 
     Args:
-        spaced: Whether a space may part thousands.
+        spaced: Whether spaces may separate thousands.
         money: Whether three digits after a point or comma are thousands, whatever the locale.
     """
     digits = [*_in_digits(text, at, spaced=spaced, money=money)]
     if len(text) >= _LONGEST_TEXT:
         return digits
-    spoken = (
+    word_spans = (
         each
         for each in _in_words(text, at)
         if not any(each.start < other.end and other.start < each.end for other in digits)
     )
-    found = sorted([*digits, *spoken])
+    spans = sorted([*digits, *word_spans])
     if is_english(at.locale):
-        found = [*_joined(text, found or _elsewhere(text, at), money=money)]
-        found = _with_hundredths(text, found) if money else found
-    return found
+        spans = [*_with_signs(text, spans or _foreign_numbers(text, at), money=money)]
+        spans = _with_hundredths(text, spans) if money else spans
+    return spans
 
 
 _APART = re.compile(
@@ -79,13 +79,13 @@ _AND_ONE = re.compile(
     r"mum|mom|dad|nan|friend|mate)\b|[+&] ?(?:a|one|my) (?:baby|child|kid)\b",
     re.IGNORECASE,
 )
-"""One more that is counted in no number: "6 adults and a baby"."""
+"""One more thing without a number: "6 adults and a baby"."""
 
 
-def count_apart(text: str, found: Sequence[Span]) -> bool:
+def count_apart(text: str, spans: Sequence[Span]) -> bool:
     """Whether two neighbours among the numbers of a text count different things."""
-    apart = any(_APART.search(text[one.end : other.start]) for one, other in itertools.pairwise(found))
-    return apart or any(_AND_ONE.search(text, each.end) for each in found)
+    apart = any(_APART.search(text[one.end : other.start]) for one, other in itertools.pairwise(spans))
+    return apart or any(_AND_ONE.search(text, each.end) for each in spans)
 
 
 _UNITS = (
@@ -106,38 +106,38 @@ PEOPLE = re.compile(
     r"how many (?:of you|come|will)",
     re.IGNORECASE,
 )
-"""What tells of a slot that it counts people."""
+"""Words in the description of a slot that counts people."""
 
 _THINGS = re.compile(
     r"\s+(?:\w+ )?(?:cars?|vans?|dogs?|cats?|pets?|bikes?|bags?|suitcases?|cases|boxes|sandwiches|trays?|wraps?|"
     r"platters?|portions?|plates?|pizzas?|salads?|rolls?|cabins?|rooms?|tickets?|trips?|crossings?|dishes|courses)\b",
     re.IGNORECASE,
 )
-"""Things that are counted, and are not people."""
+"""Nouns for counted things that are not people."""
 
 
-def is_measure(text: str, each: Span, told: str = "") -> bool:
-    """Whether a number measures or labels something, or counts things and no people: "5 mins", "the 1420 boat".
+def is_measure(text: str, each: Span, context: str = "") -> bool:
+    """Whether a number measures, labels or counts something other than the slot: "5 mins", "the 1420 boat".
 
     Args:
         text: The message.
         each: The number.
-        told: What tells of the slot; a unit that it names is counted: "How many nights?".
+        context: Name, description and question of the slot; a unit named there counts: "How many nights?".
     """
     unit = _UNIT.match(text, each.end)
     if unit is not None:
-        return re.search(rf"\b{unit['unit'].rstrip('s')}", told, re.IGNORECASE) is None
-    if PEOPLE.search(told) and _THINGS.match(text, each.end):
+        return re.search(rf"\b{unit['unit'].rstrip('s')}", context, re.IGNORECASE) is None
+    if PEOPLE.search(context) and _THINGS.match(text, each.end):
         return True
     the = re.search(r"\bthe\s+$", text[: each.start], re.IGNORECASE)
     return the is not None and each.value > 1 and _LABEL.match(text, each.end) is not None
 
 
-def _with_hundredths(text: str, found: list[Span]) -> list[Span]:
-    """Amounts in words with their hundredths: "twelve fifty" is 12.50."""
-    made: list[Span] = []
-    for each in found:
-        last = made[-1] if made else each
+def _with_hundredths(text: str, spans: list[Span]) -> list[Span]:
+    """Join amounts in words with their hundredths: "twelve fifty" is 12.50."""
+    amounts: list[Span] = []
+    for each in spans:
+        last = amounts[-1] if amounts else each
         adjoins = last is not each and not text[last.end : each.start].strip(" -")
         spoken = not any(map(str.isdigit, text[last.start : each.end]))
         if (
@@ -146,21 +146,21 @@ def _with_hundredths(text: str, found: list[Span]) -> list[Span]:
             and each.value % 1 == 0
             and 10 <= each.value < 100 <= 10_000 // max(1, last.value)
         ):
-            made.pop()
+            amounts.pop()
             each = Span(last.start, each.end, last.value + each.value / 100)
-        made.append(each)
-    return made
+        amounts.append(each)
+    return amounts
 
 
-def _elsewhere(text: str, at: ReadingContext) -> list[Span]:
-    """Numbers that an English conversation says in another language."""
-    found = [Span(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
+def _foreign_numbers(text: str, at: ReadingContext) -> list[Span]:
+    """Return numbers in another language within an English conversation."""
+    matches = [Span(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
     language = number_language(text)
-    return found if found or language is None else [*_in_words(text, at._replace(locale=language))]
+    return matches if matches or language is None else [*_in_words(text, at._replace(locale=language))]
 
 
 def plain(number: Decimal) -> int | float:
-    """A JSON number."""
+    """Convert a decimal to a JSON number."""
     return int(number) if number == number.to_integral_value() else float(number)
 
 
@@ -171,11 +171,11 @@ def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> I
     for match in pattern.finditer(text):
         body, scale = match["body"], (1000 if match["more"] else 1) * (-1 if match["sign"] else 1)
         if sum(sign.isdigit() for sign in body) <= _LONGEST:
-            yield Span(match.start(), match.end(), Decimal(_written(body, point, money=money)) * scale)
+            yield Span(match.start(), match.end(), Decimal(_plain_digits(body, point, money=money)) * scale)
 
 
-def _written(body: str, point: str, *, money: bool) -> str:
-    """Digits with a point for the decimals, if there are any."""
+def _plain_digits(body: str, point: str, *, money: bool) -> str:
+    """Return the digits with a decimal point, if there are decimals."""
     signs = re.findall(r"\D", body)
     digits = re.sub(r"\D", "", body)
     if not signs:
@@ -194,46 +194,46 @@ def _in_words(text: str, at: ReadingContext) -> Iterator[Span]:
     language = at.locale.replace("_", "-").split("-")[0].lower()
     if language not in _LANGUAGES:
         return
-    spoken, end = [*WORD.finditer(text)], 0
-    for place, first in enumerate(spoken):
+    tokens, end = [*WORD.finditer(text)], 0
+    for place, first in enumerate(tokens):
         if first.start() < end or word_value(first.group().lower(), language) is None:
             continue
-        if language == "en" and _points(spoken, place):
+        if language == "en" and _is_pronoun(tokens, place):
             continue
-        found = _longest(text, first.start(), spoken[place : place + _LONGEST_NUMBER], language)
-        if found is not None:
-            end = found.end
-            yield found
+        span = _longest(text, first.start(), tokens[place : place + _LONGEST_NUMBER], language)
+        if span is not None:
+            end = span.end
+            yield span
 
 
-def _longest(text: str, start: int, spoken: Sequence[re.Match[str]], language: str) -> Span | None:
-    """The number of most of these words, which begin there."""
-    for last in reversed(spoken):
+def _longest(text: str, start: int, tokens: Sequence[re.Match[str]], language: str) -> Span | None:
+    """Return the longest number that starts at the first of these words."""
+    for last in reversed(tokens):
         value = word_value(text[start : last.end()].lower().replace("-", " "), language)
         if value is not None:
             return Span(start, last.end(), Decimal(value))
     return None
 
 
-def _points(said: list[re.Match[str]], place: int) -> bool:
-    """Whether "one" only points to something: "the blue one", "one of them", "if you still have one"."""
-    if said[place].group().lower() != "one":
+def _is_pronoun(tokens: list[re.Match[str]], place: int) -> bool:
+    """Whether "one" is a pronoun: "the blue one", "one of them", "if you still have one"."""
+    if tokens[place].group().lower() != "one":
         return False
-    if any(word.group().lower() == "if" for word in said[max(0, place - 4) : place]):
+    if any(word.group().lower() == "if" for word in tokens[max(0, place - 4) : place]):
         return True
-    before = said[place - 1].group().lower() if place else ""
-    after = said[place + 1].group().lower() if place + 1 < len(said) else ""
+    before = tokens[place - 1].group().lower() if place else ""
+    after = tokens[place + 1].group().lower() if place + 1 < len(tokens) else ""
     return before in _BEFORE_ONE or after in _AFTER_ONE
 
 
 _MINUS = re.compile(r"(?<!\w)(?:minus|negative)\s+$", re.IGNORECASE)
 
 
-def _joined(text: str, found: list[Span], *, money: bool) -> Iterator[Span]:
-    """English: signs, and numbers with their scales."""
-    for each in scaled(text, found, money=money):
-        before = _MINUS.search(text[: each.start])
-        yield Span(before.start(), each.end, -each.value) if before and each.value > 0 else each
+def _with_signs(text: str, spans: list[Span], *, money: bool) -> Iterator[Span]:
+    """Yield English numbers with their scales and minus signs."""
+    for each in scaled(text, spans, money=money):
+        minus = _MINUS.search(text[: each.start])
+        yield Span(minus.start(), each.end, -each.value) if minus and each.value > 0 else each
 
 
 @lru_cache(maxsize=64)
@@ -267,7 +267,7 @@ _WORDS = (
 )
 _SCALE = re.compile(rf"(?:\s+|-)?({_WORDS})\b", re.IGNORECASE)
 _SCALE_OF_MONEY = re.compile(rf"(?:(?:\s+|-)?({_WORDS}|mill?|mn|mln)|(m|b))\b", re.IGNORECASE)
-"""Amounts also have short forms; a single letter stands close to the number ("$1.5m")."""
+"""Amounts also have short forms; a single letter follows without a space ("$1.5m")."""
 
 _FRACTIONS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "three quarters": Decimal("0.75")}
 _AND_FRACTION = re.compile(
@@ -285,40 +285,40 @@ _DIGIT_WORDS = ["zero", "oh", "one", "two", "three", "four", "five", "six", "sev
 _POINT = re.compile(rf"\s+point((?:\s+(?:{'|'.join(_DIGIT_WORDS)}|\d))+)\b", re.IGNORECASE)
 _REST = re.compile(r"(?:\s+(?:and|'?n'?|&|\+))?\s+", re.IGNORECASE)
 _BARE_SCALE = re.compile(r"\b(?:hundred|thousand)$", re.IGNORECASE)
-_JOINED = re.compile(r"\s+(?:and|'?n'?|&|\+)\s+(?:a\s+)?", re.IGNORECASE)
+_CONJUNCTION = re.compile(r"\s+(?:and|'?n'?|&|\+)\s+(?:a\s+)?", re.IGNORECASE)
 _WRITTEN_REST = re.compile(r"\d{2,3}(?![\w%:]|[.,]\d|\s?(?:cents|pence|p)\b)", re.IGNORECASE)
 _LONGEST_REST = 6
-"""Words of what follows a scale: "nine hundred and ninety nine thousand"."""
+"""Most words after a scale: "nine hundred and ninety nine thousand"."""
 
 
-def scaled(text: str, found: Iterable[Span], *, money: bool) -> Iterator[Span]:
-    """The numbers of a text with their scale words, in its order.
+def scaled(text: str, spans: Iterable[Span], *, money: bool) -> Iterator[Span]:
+    """Yield the numbers of a text with their scale words, in order.
 
     Args:
         text: The text.
-        found: Numbers in digits and in words.
+        spans: Numbers in digits and in words.
         money: Whether short forms of amounts count: "3m", "2 mil".
     """
-    taken, made = 0, list[Span]()
-    for base, vague in sorted([*((each, False) for each in found), *_bases(text)]):
-        if base.start >= taken:
-            grown = _grown(text, base, money=money)
-            taken = grown.end
+    position, results = 0, list[Span]()
+    for base, vague in sorted([*((each, False) for each in spans), *_bases(text)]):
+        if base.start >= position:
+            span = _with_scales(text, base, money=money)
+            position = span.end
             if not vague:
-                made.append(grown)
-    pairs = enumerate(itertools.pairwise(made))
+                results.append(span)
+    pairs = enumerate(itertools.pairwise(results))
     parts = {place for place, (one, other) in pairs if money and _is_joined(text, one, other)}
-    yield from (each for place, each in enumerate(made) if not {place, place - 1} & parts)
+    yield from (each for place, each in enumerate(results) if not {place, place - 1} & parts)
 
 
 def _is_joined(text: str, one: Span, other: Span) -> bool:
-    """Whether two amounts in words stand for one that is not read whole: "hundred and odd n fifty"."""
+    """Whether two amounts in words are one that could not be parsed as a whole: "hundred and odd n fifty"."""
     words = not any(map(str.isdigit, text[one.start : other.end]))
-    return words and _JOINED.fullmatch(text, one.end, other.start) is not None
+    return words and _CONJUNCTION.fullmatch(text, one.end, other.start) is not None
 
 
 def _bases(text: str) -> Iterator[tuple[Span, bool]]:
-    """What stands before a scale and is no number by itself: "half a", "a couple of"; vague is "a few"."""
+    """Yield factors before a scale that are not numbers ("half a", "a couple of"), and whether they are vague."""
     for match in _BASE.finditer(text):
         value = Decimal(2 if match["two"] or match["alone"] else 1)
         if match["part"]:
@@ -327,8 +327,8 @@ def _bases(text: str) -> Iterator[tuple[Span, bool]]:
         yield Span(match.start(), match.end(), value), bool(match["vague"])
 
 
-def _grown(text: str, base: Span, *, money: bool) -> Span:
-    """A number with what follows and belongs to it."""
+def _with_scales(text: str, base: Span, *, money: bool) -> Span:
+    """Extend a number by its decimals, fractions and scales."""
     end, part = base.end, Decimal(base.value)
     if match := _POINT.match(text, end):
         digits = "".join(_digit(word) for word in match[1].lower().split())
@@ -339,7 +339,7 @@ def _grown(text: str, base: Span, *, money: bool) -> Span:
         scale = Decimal(_SCALES[bare[0].lower()])
         rest = _rest(text, end, scale)
         part, end = (part, end) if rest is None else (part + rest.value, rest.end)
-    # A base ends with the space before its scale.
+    # The base includes the space before its scale.
     while match := pattern.match(text, end):
         scale = Decimal(_SCALES[match[match.lastindex or 1].lower()])
         part, end = part * scale, match.end()
@@ -362,25 +362,25 @@ def _with_fraction(text: str, end: int, value: Decimal, scale: Decimal) -> tuple
 
 
 def _rest(text: str, end: int, scale: Decimal) -> Span | None:
-    """The number below the scale that follows it: of "3 hundred and fifty", the fifty."""
+    """Return the number after a scale and smaller than it: the fifty of "3 hundred and fifty"."""
     gap = _REST.match(text, end)
     if gap is None or scale < 100:
         return None
-    if written := _WRITTEN_REST.match(text, gap.end()):
-        fits = len(written[0]) == (2 if scale == 100 else 3)
-        return Span(gap.end(), written.end(), Decimal(written[0])) if fits else None
+    if digits := _WRITTEN_REST.match(text, gap.end()):
+        fits = len(digits[0]) == (2 if scale == 100 else 3)
+        return Span(gap.end(), digits.end(), Decimal(digits[0])) if fits else None
     words = [*itertools.islice(WORD.finditer(text, gap.end()), _LONGEST_REST)]
     while words and words[0].start() == gap.end():
-        found = _longest(text, gap.end(), words, "en")
-        if found is None or 0 < found.value < scale:
-            return found
-        words = [word for word in words if word.end() < found.end]
+        span = _longest(text, gap.end(), words, "en")
+        if span is None or 0 < span.value < scale:
+            return span
+        words = [word for word in words if word.end() < span.end]
     return None
 
 
 @lru_cache(maxsize=4096)
 def word_value(text: str, language: str) -> int | None:
-    """The whole number that a text is in words; None where it is none."""
+    """Return the whole number that a text is in words; None if it is not a number."""
     from text_to_num import text2num
 
     if text.endswith((" and", " y", " et", " e", " und", " en", " i")):

@@ -70,21 +70,21 @@ class Phone(TextType):
 
 
 def _phones(text: str, at: ReadingContext) -> list[Span]:
-    found = ((match, _number(match.group(), at)) for match in _PHONE.finditer(text))
-    return [Span(*match.span(), number) for match, number in found if number]
+    pairs = ((match, _number(match.group(), at)) for match in _PHONE.finditer(text))
+    return [Span(*match.span(), number) for match, number in pairs if number]
 
 
-def _number(said: str, at: ReadingContext) -> str:
+def _number(raw: str, at: ReadingContext) -> str:
     """The number in its normal form; "" where it is none."""
     import phonenumbers
 
-    digits = re.sub(r"\D", "", said)
-    if len(digits) not in _DIGITS or _NO_PHONE.fullmatch(said.strip()):
+    digits = re.sub(r"\D", "", raw)
+    if len(digits) not in _DIGITS or _NO_PHONE.fullmatch(raw.strip()):
         return ""
-    if not at.region and not said.startswith("+"):
+    if not at.region and not raw.startswith("+"):
         return digits
     try:
-        parsed = phonenumbers.parse(said, at.region or None)
+        parsed = phonenumbers.parse(raw, at.region or None)
     except phonenumbers.NumberParseException:
         return ""
     # Too short for the country that is named, or for the region, it is no number that could be called.

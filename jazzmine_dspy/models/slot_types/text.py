@@ -53,9 +53,9 @@ class Text(TextType):
         """What matches the slot's pattern in a text that says little else."""
         also = {*name_words(slot.name), "number", "booking", "order", "reference", "id"}
         whole = pattern_match(slot, text)
-        said, found = (text, []) if whole is not None else pattern_found(slot, text)
-        if found:
-            return intended_values(said, found) if is_bare(said, found, at.locale, also) else []
+        normalized, spans = (text, []) if whole is not None else pattern_found(slot, text)
+        if spans:
+            return intended_values(normalized, spans) if is_bare(normalized, spans, at.locale, also) else []
         if whole is None and is_english(at.locale):
             whole = pattern_match(slot, without_light_words(text, also))
         return [] if whole is None else [whole]

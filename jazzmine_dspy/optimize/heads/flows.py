@@ -103,7 +103,7 @@ def _log_shares(starts: Starts, names: Sequence[str]) -> list[float]:
     shares = dict(starts.ranking)
     own = [np.log(max(shares[name], UNLIKELY)) if name in shares else _ABSENT for name in names]
     rest = sum(max(share, UNLIKELY) for name, share in shares.items() if name not in names)
-    return [*own, np.log(max(1.0 - starts.wanted, UNLIKELY)), np.log(rest) if rest else _ABSENT]
+    return [*own, np.log(max(1.0 - starts.probability, UNLIKELY)), np.log(rest) if rest else _ABSENT]
 
 
 def _odds(before: Floats, added: Floats) -> Floats:

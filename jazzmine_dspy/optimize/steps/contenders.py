@@ -199,9 +199,9 @@ def _fit_gate(first: Contender, lm_keys: Collection[str]) -> tuple[float | None,
         for turn in rest
     ]
     gate = set_gate([_confidence(turn) for turn in rest], rows).threshold
-    return gate, {
-        turn.example.key: turn.decision is not None and _confidence(turn) >= gate for turn in labelled
-    }
+    # A program leaves what is degraded to the next decider, however sure.
+    answered = [turn for turn in labelled if turn.decision is not None and not turn.degraded]
+    return gate, {turn.example.key: _confidence(turn) >= gate for turn in answered}
 
 
 def _confidence(turn: TurnResult) -> float:

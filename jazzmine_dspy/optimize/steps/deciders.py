@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.models.errors import ExtensionError, InputError, RecipeError, format_error
+from jazzmine_dspy.models.errors import (
+    ExtensionError,
+    InputError,
+    LMUnansweredError,
+    RecipeError,
+    format_error,
+)
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -45,7 +51,8 @@ def check_deciders(recipe: Recipe) -> None:
 def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
     """Judge each decider of the recipe alone, on the turns on which the local decider was judged.
 
-    Turns on which a decider fails count as wrong. A decider that cannot be created or trained is left out with a note.
+    Turns on which a decider fails count as wrong. A decider that cannot be created or trained, or whose language model
+    does not answer, is left out with a note.
     """
     program = local.trained.program
     for name in context.recipe.deciders:
@@ -62,11 +69,15 @@ def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
         except Exception as error:
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
-        evaluations = [
-            evaluate_within(context, f"judge {name}", each, holdout, judge_lm=True, deadline=SECONDS)
-            for each, holdout in rounds
-            if holdout
-        ]
+        try:
+            evaluations = [
+                evaluate_within(context, f"judge {name}", each, holdout, judge_lm=True, deadline=SECONDS)
+                for each, holdout in rounds
+                if holdout
+            ]
+        except LMUnansweredError as error:
+            context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
+            continue
         turns = tuple(
             turn for evaluation in evaluations if evaluation is not None for turn in evaluation.turns
         )

@@ -39,7 +39,7 @@ def to_state(
 ) -> HeadState:
     """The whole head."""
     arrays: dict[str, NDArray[Any]] = {"weights": weights, "bias": bias}
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "format": FORMAT,
         "features": FEATURES,
         "labels": list(labels),
@@ -49,7 +49,7 @@ def to_state(
         "rule": None if rule is None else rule.model_dump(mode="json"),
     }
     if near != NEAR:
-        said["near"] = near
+        settings["near"] = near
     if lexical is not None:
         grams = canonical_json([lexical.words, lexical.pieces]).encode()
         arrays |= {
@@ -61,7 +61,7 @@ def to_state(
         }
     if space is not None:
         arrays |= {"space.whitening": space.whitening, "space.means": space.means}
-    return HeadState(arrays, said)
+    return HeadState(arrays, settings)
 
 
 def from_state(state: HeadState) -> tuple[list[str], NDArray[Any], NDArray[Any], dict[str, Any]]:
@@ -70,16 +70,16 @@ def from_state(state: HeadState) -> tuple[list[str], NDArray[Any], NDArray[Any],
     Raises:
         ArtifactError: of another format, or of other features.
     """
-    arrays, said = state
-    if said["format"] != FORMAT:
-        raise ArtifactError(f"The head has the format {said['format']}, this version reads {FORMAT}")
-    if said["features"] != FEATURES:
-        raise ArtifactError(f"The head was trained on other features ({said['features']})")
+    arrays, settings = state
+    if settings["format"] != FORMAT:
+        raise ArtifactError(f"The head has the format {settings['format']}, this version reads {FORMAT}")
+    if settings["features"] != FEATURES:
+        raise ArtifactError(f"The head was trained on other features ({settings['features']})")
     parts: dict[str, Any] = {
-        "blend": _tupled(Blend, said["blend"]),
-        "trust": _tupled(Trust, said["trust"]),
-        "open_set": _tupled(OpenSet, said["open_set"]),
-        "near": None if said.get("near", NEAR) is None else float(said.get("near", NEAR)),
+        "blend": _from_json(Blend, settings["blend"]),
+        "trust": _from_json(Trust, settings["trust"]),
+        "open_set": _from_json(OpenSet, settings["open_set"]),
+        "near": None if settings.get("near", NEAR) is None else float(settings.get("near", NEAR)),
     }
     if "lexical.grams" in arrays:
         words, pieces = json.loads(arrays["lexical.grams"].tobytes())
@@ -90,11 +90,13 @@ def from_state(state: HeadState) -> tuple[list[str], NDArray[Any], NDArray[Any],
         parts["lexical"] = Lexical(words, pieces, **lexical)
     if "space.means" in arrays:
         parts["space"] = Space(arrays["space.whitening"], arrays["space.means"])
-    if said["rule"] is not None:
-        parts["rule"] = ClauseRule.model_validate(said["rule"])
-    return said["labels"], arrays["weights"], arrays["bias"], parts
+    if settings["rule"] is not None:
+        parts["rule"] = ClauseRule.model_validate(settings["rule"])
+    return settings["labels"], arrays["weights"], arrays["bias"], parts
 
 
-def _tupled(kind: Any, said: dict[str, Any]) -> Any:
+def _from_json(kind: Any, fields: dict[str, Any]) -> Any:
     """A named tuple from its JSON form."""
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in said.items()})
+    return kind(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    )

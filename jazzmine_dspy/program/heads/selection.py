@@ -231,8 +231,8 @@ class SelectionHead:
         linear = np.where(learnt, (self.weights @ row + self.bias)[places], 0.0)[None]
         lexical, known = np.zeros_like(linear), 0.0
         if self.lexical is not None:
-            found, known = self.lexical.scores(text)
-            lexical = np.where(learnt, found[places], 0.0)[None]
+            lexical_scores, known = self.lexical.scores(text)
+            lexical = np.where(learnt, lexical_scores[places], 0.0)[None]
         tells = evidence(told, column, turn.flow)[None] if told is not None else None
         best = np.array([max((one.score for one in told or ()), default=0.0)])
         runs = np.array([busy(turn)])
@@ -244,8 +244,10 @@ class SelectionHead:
             )
         away = np.zeros(1) if self.space is None else self.space.distance(row[None, :-STATE_SIZE])
         words = np.array([len(text.split())])
-        seen = _open.signs(z, tells, np.where(learnt, lexical, -1.0), away, np.array([known]), words, runs)
-        score = self.open_set.score(seen)
+        sign_row = _open.signs(
+            z, tells, np.where(learnt, lexical, -1.0), away, np.array([known]), words, runs
+        )
+        score = self.open_set.score(sign_row)
         # Without recall the scores are on another scale than the one that the line was fitted to.
         in_scope = float(self.open_set.in_scope(score)[0]) if tells is not None else 1.0
         rejected, reason = bool(tells is not None and score[0] < self.open_set.threshold), ""

@@ -24,7 +24,7 @@ LIKELY_COUNTED = 0.85
 """How likely it has to be in an answer with a number: "a triple" is near to "double", and is none."""
 
 LONGEST = 40
-"""Words of a message that is compared."""
+"""Most words of a message that is compared with options."""
 
 _COUNTS = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|triple|quadruple|quad|several)\b",
@@ -32,7 +32,7 @@ _COUNTS = re.compile(
 )
 _LEAVES = re.compile(r"\b(?:cancel|stop|forget|leave|drop|never ?mind|quit|skip|next|pass)\b", re.IGNORECASE)
 _NO_ANSWER = frozenset(("chitchat", "out_of_scope", "skip_slot", "cancel_flow"))
-"""What an option in other words is taken for."""
+"""Acts that a paraphrased option is mistaken for."""
 
 
 def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[str, float]) -> list[Command]:
@@ -41,40 +41,42 @@ def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[s
     An option of the awaited choice stands in the place of small talk and of what else an answer in other words looks
     like, unless the message leaves in so many words. A message that starts a task may tell several.
     """
-    turn, found = state.turn, list(commands)
+    turn, result = state.turn, list(commands)
     if not is_english(turn.locale) or len(turn.text.split()) > LONGEST:
-        return found
-    given = {command.slot_name for command in found}
+        return result
+    slot_names = {command.slot_name for command in result}
     starting = [name for name in state.selected if name in state.registry and name not in turn.paused]
     for name in starting[:1]:
         for slot in state.registry[name].slots:
-            if _open(slot, state) and slot.name not in given:
-                meant = _meant(slot, state, None)
-                if meant is not None:
-                    found = _placed(found, SetSlot(name=slot.name, value=meant[0]), meant[1], state, name)
+            if _open(slot, state) and slot.name not in slot_names:
+                match = _match_option(slot, state, None)
+                if match is not None:
+                    result = _insert_value(
+                        result, SetSlot(name=slot.name, value=match[0]), match[1], state, name
+                    )
     awaited = None if starting else state.awaited
     if awaited is None or not _open(awaited, state) or turn.text.rstrip().endswith("?"):
-        return found
-    kinds = {command.type for command in found}
+        return result
+    kinds = {command.type for command in result}
     if kinds - _NO_ANSWER or (kinds & {"skip_slot", "cancel_flow"} and _LEAVES.search(turn.text)):
-        return found
-    meant = _meant(awaited, state, acts)
+        return result
+    match = _match_option(awaited, state, acts)
     kind = CorrectSlot if awaited.name in turn.slots.names else SetSlot
-    return found if meant is None else [kind(name=awaited.name, value=meant[0])]
+    return result if match is None else [kind(name=awaited.name, value=match[0])]
 
 
 def _open(slot: Slot, state: TurnState) -> bool:
-    """Whether it is a choice of which the message names no option."""
+    """Whether a slot is a choice and the message names none of its options."""
     several = slot.type == "choice" and len(slot.options) > 1
     return several and not values_in(slot, state.turn.text, state.at)
 
 
-def _meant(slot: Slot, state: TurnState, acts: Mapping[str, float] | None) -> tuple[str, int] | None:
-    """The option that is likely meant, and where the message says so."""
+def _match_option(slot: Slot, state: TurnState, acts: Mapping[str, float] | None) -> tuple[str, int] | None:
+    """Return the option that a message likely means, and the position of its words."""
     text = state.turn.text
-    asked = options.texts_of(slot, text)
-    rows = state.features(asked.texts)
-    shares = options.shares(options.shipped(), *options.seen(slot, text, asked, rows, acts))
+    texts = options.texts_of(slot, text)
+    rows = state.features(texts.texts)
+    shares = options.shares(options.shipped(), *options.seen(slot, text, texts, rows, acts))
     best = int(np.argmax(shares))
     if acts is None:
         least = LIKELY_TOLD
@@ -84,13 +86,13 @@ def _meant(slot: Slot, state: TurnState, acts: Mapping[str, float] | None) -> tu
         least = LIKELY_COUNTED if _COUNTS.search(text) else LIKELY_ASKED
     if shares[best] < least or options.denies(slot, text, best):
         return None
-    return slot.options[best], options.said_at(text, asked, rows, best)
+    return slot.options[best], options.said_at(text, texts, rows, best)
 
 
-def _placed(
+def _insert_value(
     commands: Sequence[Command], one: SetSlot, place: int, state: TurnState, flow: str
 ) -> list[Command]:
-    """The value among those of the task that starts, in the order of the message as far as it shows."""
+    """Insert a value among the commands of a starting flow, in the order of the message."""
     slots = {slot.name: slot for slot in state.registry[flow].slots}
     for number, each in enumerate(commands):
         if not isinstance(each, SlotValue) or each.name not in slots:

@@ -1,4 +1,4 @@
-"""What a whole message certainly is: an answer to a question, a closed act, the awaited value, or a wish for time."""
+"""Read messages that are certain as a whole: a choice, a closed act, the awaited value, or a request to wait."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Closed(NamedTuple):
     """The closed reading of a message.
 
     Args:
-        picked: Flows that answer "which of these do you mean?"; None where the message is no such answer.
-        commands: What the message certainly does; None where that is not certain.
-        rewrite: The message in full; None where it may need its context.
+        picked: The flows that answer "which of these do you mean?"; None if the message is not such an answer.
+        commands: The commands of the message; None if they are not certain.
+        rewrite: The message in full; None if it may depend on its context.
     """
 
     picked: tuple[str, ...] | None

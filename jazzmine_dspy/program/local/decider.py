@@ -12,19 +12,19 @@ from jazzmine_dspy.program.feeling import feeling_head
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.closed import Closed, read_closed
-from jazzmine_dspy.program.local.selection import Chosen, select
-from jazzmine_dspy.program.local.understanding import Understood, acts_head, understand
+from jazzmine_dspy.program.local.selection import FlowChoice, select
+from jazzmine_dspy.program.local.understanding import Understanding, acts_head, understand
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.turn_confidence import TurnConfidence, features, in_force
 
 
 class LocalDecider(Decider):
-    """Decides without a language model; with no label, by what comes with the package.
+    """Decides without a language model; without labels it uses the heads of the package.
 
     Args:
-        models: Whether trained models are asked. Without them rules, recall and types decide alone, as they do where no
-            embedding model is bound.
+        models: Whether trained models are used. Otherwise rules, recall and types decide alone, as without a bound
+            embedding model.
     """
 
     def __init__(self, *, models: bool = True) -> None:
@@ -32,17 +32,17 @@ class LocalDecider(Decider):
 
     @property
     def label(self) -> str:
-        """``local``, or ``fallback`` without models: what answers of rules' neighbours are called in records."""
+        """``local``, or ``fallback`` without models: the source in records."""
         return "local" if self.models else "fallback"
 
     def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
-        """Decide a turn; a part that fails is left out, and its stage is degraded."""
+        """Decide a turn; a part that fails is skipped, and its stage is degraded."""
         del so_far
         began = deadline.milliseconds()
         closed = read_closed(state)
         reads = self.models and feeling_head(state.bindings) is not None
         source = "rule" if closed.rewrite is not None else "local" if reads else "fallback"
-        sure = 1.0 if closed.rewrite is not None else state.policy.trust.get(self.label, 0.5)
+        confidence = 1.0 if closed.rewrite is not None else state.policy.trust.get(self.label, 0.5)
         enhancement = Enhancement(
             enhanced_query=state.turn.text if closed.rewrite is None else closed.rewrite
         )
@@ -52,7 +52,7 @@ class LocalDecider(Decider):
         understood = self.understand(state.with_selected(chosen.selection.flows), closed, chosen)
         ended = deadline.milliseconds()
         records: dict[Stage, StageRecord] = {
-            "enhance": record(source, sure, enhanced - began),
+            "enhance": record(source, confidence, enhanced - began),
             "select": record(chosen.source, chosen.confidence, selected - enhanced, cause=chosen.cause),
             "understand": record(
                 understood.source, understood.confidence, ended - selected, cause=understood.cause
@@ -68,23 +68,25 @@ class LocalDecider(Decider):
         )
         return replace(decided, confidence={"turn": self._confidence(state, decided, closed)})
 
-    def select(self, state: TurnState, closed: Closed | None = None) -> Chosen:
-        """The flows that a message wants, without those that it denies."""
+    def select(self, state: TurnState, closed: Closed | None = None) -> FlowChoice:
+        """Select the flows of a message, without flows that it rejects."""
         chosen = select(
             replace(state, query=(closed.rewrite if closed else None) or state.query), closed, self.models
         )
         selection = undenied(chosen.selection, state)
         if not selection.candidates:
-            shown = (chosen.candidates or state.recalled)[:CANDIDATES]
-            selection = selection.model_copy(update={"candidates": [(one.name, one.score) for one in shown]})
+            candidates = (chosen.candidates or state.recalled)[:CANDIDATES]
+            selection = selection.model_copy(
+                update={"candidates": [(one.name, one.score) for one in candidates]}
+            )
         nothing = not (selection.flows or selection.clarify)
         confidence = min(chosen.confidence, NOTHING_FOUND) if nothing else chosen.confidence
         return chosen._replace(selection=selection, confidence=confidence)
 
     def understand(
-        self, state: TurnState, closed: Closed | None = None, chosen: Chosen | None = None
-    ) -> Understood:
-        """The commands of a message, for the flows whose slots are in play."""
+        self, state: TurnState, closed: Closed | None = None, chosen: FlowChoice | None = None
+    ) -> Understanding:
+        """Return the commands of a message for the flows whose slots may be filled."""
         understood = understand(state, closed, chosen.acts if chosen else None, self.models)
         return (
             understood
@@ -93,7 +95,7 @@ class LocalDecider(Decider):
         )
 
     def _confidence(self, state: TurnState, decided: Decided, closed: Closed) -> float:
-        """How likely all commands are right; what is certain as a whole is sure."""
+        """Return the probability that all commands are right; 1 for closed readings."""
         assert decided.selection is not None, "a local answer is whole"
         assert decided.commands is not None, "a local answer is whole"
         record = decided.records["understand"]
@@ -111,21 +113,21 @@ class LocalDecider(Decider):
 
 
 def confidence_model(state: TurnState) -> TurnConfidence | None:
-    """What tells how likely the commands of a turn are right: of the run that compiled the program, or the package's.
+    """Return the confidence model: of the run that compiled the program, or of the package.
 
-    The package's holds as soon as one flow that may be chosen was not learnt. None where neither fits the head of the
+    The model of the package applies if a choosable flow is not in the fitted one. None if neither fits the head of the
     commands.
     """
     head, fitted = acts_head(state.bindings), state.policy.turn_confidence
     if fitted is None or not fitted.flows or set(state.choosable) <= set(fitted.flows):
         return in_force(fitted, head)
-    # Labels move the package's head: of flows that it never learnt it is as sure as before.
+    # Labels change the head of the package, but not its confidence for flows that they do not cover.
     package = shipped_head(state.bindings.embedder)
     return in_force(None, package if isinstance(head, Acts) else head)
 
 
 def undenied(selection: Selection, state: TurnState) -> Selection:
-    """The selection without flows that the message says it does not want."""
+    """Remove the flows that the message rejects from a selection."""
     flows = without_denied(state.turn, selection.flows, state.registry)
     clarify = without_denied(state.turn, selection.clarify, state.registry)
     if flows == list(selection.flows) and clarify == list(selection.clarify):

@@ -1,4 +1,4 @@
-"""What a head sees of a turn, in service and while it is fitted."""
+"""The input of a head, the same in service and in training."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from jazzmine_dspy.program.state import TurnState, tasks_of
 def head_input(
     head: HeadPort[Any], state: TurnState, flows: Sequence[str], *, rewritten: bool = True
 ) -> HeadInput:
-    """What a head sees of a turn.
+    """Build the input of a head for a turn.
 
-    A head of selection reads the rewrite, whose words and features say what the message means without its context. The
-    original stands next to it in what recall found. An unchanged rewrite is the message itself, so nothing differs
-    then. Heads of other stages read the message as it was written, with the rewrite.
+    A selection head reads the rewrite, which does not depend on the context of the message; recall also used the
+    original. Heads of other stages read the original message next to the rewrite.
 
     Args:
-        head: Says which texts it wants to see the features of.
-        state: The turn, with its rewrite and what was recalled.
+        head: The head, which lists the texts that it needs features of.
+        state: The turn, with its rewrite and recalled flows.
         flows: Names of the flows that may be chosen, in the registry's order.
-        rewritten: Whether the rewrite takes the message's place.
+        rewritten: Whether the rewrite replaces the message.
     """
     turn, query = state.turn, state.text
     if rewritten and query != turn.text:
@@ -42,7 +41,7 @@ def head_input(
 
 
 def check_share(confidence: float) -> None:
-    """See that a head's confidence is a probability.
+    """Check that the confidence of a head is a probability.
 
     Raises:
         InputError: it is not.

@@ -1,10 +1,11 @@
-"""Whether a message starts flows that no head has learnt, one or two, and the doubt between two of them."""
+"""Estimate which flows a message starts when no head has learnt them: one, two, or two to clarify."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import close_pair, margin_of
 from jazzmine_dspy.program.denials import is_denied
@@ -22,71 +23,72 @@ from jazzmine_dspy.program.undoing import is_opposite
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
 
 LIKELY = 0.5
-_BOTH_LIKELY, _BEGUN_LIKELY, HEAD_LIKELY = 0.78, 0.55, 0.75
-"""How likely each of two wishes has to be; where the second begins as a wish; and there by a head that has learnt the
-flows, which is surer of itself: better one start too few."""
+_BOTH_LIKELY, _WISH_LIKELY, HEAD_LIKELY = 0.78, 0.55, 0.75
+"""Least probability of each of two wishes: in general, where the second begins like a wish, and the same by a head.
+A head that has learnt the flows is more confident, so its threshold is higher."""
 
 _LONG_LIKELY, _EVEN = 0.7, 0.33
-"""How likely the best flow of a long message has to be, and of any, not to be asked about."""
+"""Least probability of the best flow, of a long message and of any: below it the user is asked which is meant."""
 
 _CUTS = 2
-"""Cuts of a message that are tried."""
+"""Number of cuts of a message to try."""
 
 Judge = Callable[[TurnState], tuple[str, float] | None]
-"""Tells the flow that a part of a message starts, and how likely; None where it starts none."""
+"""Returns the flow that a part of a message starts, and its probability; None if it starts none."""
 
 SHORT = 3
-"""Words of a message that says hardly more than an answer."""
+"""Most words of a message that counts as a short answer."""
 
 
 class StartReading(NamedTuple):
-    """What a message says of flows that no head has learnt.
+    """The estimate of the flows that a message starts.
 
     Args:
-        starts: What it may start; None where that cannot be told.
-        acts: The probability of each act, where they were asked for.
+        starts: The estimate; None if it cannot be made.
+        acts: The probability of each act, if they were computed.
+        cause: Why a part failed; empty if none did.
     """
 
     starts: Starts | None = None
     acts: Mapping[str, float] | None = None
+    cause: str = ""
 
 
 def read_starts(state: TurnState) -> StartReading:
-    """What recall, the head of acts and typed values say of flows that no head has learnt.
+    """Estimate from recall, the head of acts and typed values which flow a message starts.
 
-    Nothing where the head of the commands is not the package's, or the embedding model is not the bundled one.
+    Returns an empty reading unless both the head of the commands and the embedding model are the package's own.
     """
     head = acts_head(state.bindings)
     if not isinstance(head, Acts) or shipped_head(state.bindings.embedder) is None:
         return StartReading()
     turn = state.turn
     flow = state.running
-    corrected = without_correcting(turn.text)
+    correction = without_correcting(turn.text)
     if (
         flow is not None
-        and corrected != turn.text
-        and any(whole_value(slot, free_text(corrected), state.at) is not None for slot in flow.slots)
+        and correction != turn.text
+        and any(whole_value(slot, free_text(correction), state.at) is not None for slot in flow.slots)
     ):
-        # It corrects a value of the running flow, and wants no other.
+        # It corrects a value of the running flow and starts nothing.
         return StartReading(_NOTHING)
     if flow is not None and any(
         whole_value(slot, free_text(turn.text), state.at) is not None for slot in flow.slots
     ):
-        # It is a value of the running flow, and nothing else.
+        # It is a value of the running flow and nothing else.
         return StartReading()
     try:
-        given = head_input(head, state, state.choosable, rewritten=False)
-        acts, added = head.read(given)
-    except Exception:
-        # The stage of the commands, which asks the same, says what is broken.
-        return StartReading()
+        inputs = head_input(head, state, state.choosable, rewritten=False)
+        acts, added = head.read(inputs)
+    except Exception as error:
+        return StartReading(cause=f"local: {format_error(error)}")
     if state.awaited is not None and only_answers(state.awaited, turn.text):
         return StartReading(_NOTHING, acts)
     if turn.awaiting and len(turn.text.split()) <= SHORT and acts["start"] < LIKELY:
-        # First of all a short message answers what was asked, however near to a flow it is; unless it is what that
-        # flow's own examples say.
-        return StartReading(_as_an_example(state), acts)
-    found = starts(
+        # A short message answers the question, however similar to a flow it is, unless it equals an example of that
+        # flow.
+        return StartReading(_starts_of_example(state), acts)
+    estimate = starts(
         state.recalled,
         acts,
         turn,
@@ -95,76 +97,76 @@ def read_starts(state: TurnState) -> StartReading:
             is_opposite(state.registry[name], turn, state.registry) or is_denied(turn, state.registry[name])
         ),
     )
-    return StartReading(None if found is None else found.moved(added), acts)
+    return StartReading(None if estimate is None else estimate.moved(added), acts)
 
 
-def _as_an_example(state: TurnState) -> Starts | None:
-    """The one flow that has the message among its examples, word for word; None where a comment was asked for."""
+def _starts_of_example(state: TurnState) -> Starts | None:
+    """Return the one flow with this message among its examples; None where the assistant asked for a comment."""
     if state.awaited is not None and is_telling(state.awaited):
         return None
-    said = plain(state.turn.text)
-    named = [
+    message = plain(state.turn.text)
+    matches = [
         name
         for name in state.choosable
         if name != state.turn.flow
-        and any(plain(example) == said for example in state.registry[name].examples)
+        and any(plain(example) == message for example in state.registry[name].examples)
     ]
-    return Starts(((named[0], _SAID),), _SAID) if len(named) == 1 else None
+    return Starts(((matches[0], _EXAMPLE_CONFIDENCE),), _EXAMPLE_CONFIDENCE) if len(matches) == 1 else None
 
 
 def _values(name: str, state: TurnState) -> Values:
-    """What of the message a flow has slots for; nothing where it runs or is paused, and has left the registry since."""
+    """Count the values of a message that fit a flow; none if the flow has left the registry."""
     flow = state.registry.get(name)
     return Values() if flow is None else values_for(flow, state.turn.text, state.at)
 
 
-_SAID = 0.95
-"""How likely a message that is one of a flow's examples starts it, though something else was asked."""
+_EXAMPLE_CONFIDENCE = 0.95
+"""Probability that a message starts a flow if it equals one of its examples, while a slot is awaited."""
 _NOTHING = Starts((), 0.0)
-"""No wish for another flow, whatever labels add."""
+"""No other flow starts, whatever labels add."""
 
 
-def chosen_of(told: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
-    """The flow that a message starts, if any, or the two that are too close to choose between."""
-    if told.wanted < LIKELY:
+def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
+    """Return the flow that a message starts, if any, and the two to clarify, if they are too close."""
+    if estimate.probability < LIKELY:
         return [], []
-    chosen = [told.ranking[0][0]]
-    likely = told.ranking[0][1]
+    chosen = [estimate.ranking[0][0]]
+    likely = estimate.ranking[0][1]
     if len(state.turn.text.split()) > LONG and (state.turn.flow or likely < _LONG_LIKELY):
-        # A long message is near to several flows, and in the middle of one it rather answers.
-        return [], [name for name, _ in told.ranking[:2]] if state.turn.flow is None else []
-    shares = [(name, share / told.wanted) for name, share in told.ranking]
+        # A long message is similar to several flows; while a flow runs it is more likely an answer.
+        return [], [name for name, _ in estimate.ranking[:2]] if state.turn.flow is None else []
+    shares = [(name, share / estimate.probability) for name, share in estimate.ranking]
     margin = margin_of(state.policy, kind, chosen, state.registry)
-    pair = close_pair(shares, chosen, 1.0 if told.vague >= LIKELY or likely < _EVEN else margin)
+    pair = close_pair(shares, chosen, 1.0 if estimate.vague >= LIKELY or likely < _EVEN else margin)
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
 
 
 def by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
-    """Judges a part of a message by the head that has learnt its flows."""
+    """Return a judge that uses the head that has learnt the flows."""
 
     def judge(part: TurnState) -> tuple[str, float] | None:
-        given = head_input(head, part, flows)
-        found: SelectionOutput = head.predict(given)
-        return max(found.ranking, key=lambda one: one[1]) if len(found.flows) == 1 else None
+        inputs = head_input(head, part, flows)
+        output: SelectionOutput = head.predict(inputs)
+        return max(output.ranking, key=lambda one: one[1]) if len(output.flows) == 1 else None
 
     return judge
 
 
 def by_starts(part: TurnState) -> tuple[str, float] | None:
-    """Judges a part of a message by what speaks for flows that no head has learnt."""
-    told = read_starts(part).starts
-    return None if told is None or told.wanted < LIKELY else told.ranking[0]
+    """Judge a part of a message by the estimate for flows that no head has learnt."""
+    estimate = read_starts(part).starts
+    return None if estimate is None or estimate.probability < LIKELY else estimate.ranking[0]
 
 
-def two_wishes(state: TurnState, judge: Judge, begun: float = _BEGUN_LIKELY) -> list[str]:
-    """Two flows that a message starts one after the other; none where it wants fewer.
+def two_wishes(state: TurnState, judge: Judge, threshold: float = _WISH_LIKELY) -> list[str]:
+    """Return two flows that a message starts one after the other; none if it starts fewer.
 
-    Each side of a cut is judged as a message of its own, and has to be at least as likely a wish as one alone.
+    Each side of a cut is judged as a message of its own and has to pass the threshold.
 
     Args:
         state: The turn.
         judge: Judges a side.
-        begun: How likely each has to be where the second begins as a wish does.
+        threshold: Least probability of each where the second begins like a wish.
     """
     flows = [state.registry[name] for name in state.choosable]
     best: tuple[float, list[str]] = (LIKELY, [])
@@ -176,7 +178,9 @@ def two_wishes(state: TurnState, judge: Judge, begun: float = _BEGUN_LIKELY) -> 
                 break
             chosen.append(likeliest[0])
             least = min(least, likeliest[1])
-        enough = len(set(chosen)) == 2 and least > (begun if begins_wish(sides[1], flows) else _BOTH_LIKELY)
-        if enough and least > best[0]:
+        is_likely = len(set(chosen)) == 2 and least > (
+            threshold if begins_wish(sides[1], flows) else _BOTH_LIKELY
+        )
+        if is_likely and least > best[0]:
             best = least, chosen
     return best[1]

@@ -1,4 +1,4 @@
-"""What a message does to the dialogue: by rules, by the head of the commands, or by the types of its values alone."""
+"""Understand a message as commands: by rules, by the head of the commands, or by the types of its values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from jazzmine_dspy.program.recall_query import asked_about
 from jazzmine_dspy.program.state import TurnState
 
 
-class Understood(NamedTuple):
+class Understanding(NamedTuple):
     """The commands of a message.
 
     Args:
         commands: The commands.
         confidence: How likely they are right, from 0 to 1.
         source: ``rule``, ``local`` or ``fallback``.
-        cause: Why a part that should have answered did not; empty where none failed.
+        cause: Why a part failed; empty if none did.
     """
 
     commands: tuple[Command, ...]
@@ -38,60 +38,60 @@ class Understood(NamedTuple):
 
 
 def acts_head(bindings: Bindings) -> HeadPort[Any] | None:
-    """The head of commands that is bound, else the shipped one, where its embedding model is bound."""
+    """Return the bound head of the commands, or the shipped one if its embedding model is bound."""
     return bindings.heads.get("understand") or shipped_head(bindings.embedder)
 
 
 def understand(
     state: TurnState, closed: Closed | None, acts: Mapping[str, float] | None, models: bool
-) -> Understood:
-    """The commands of a message.
+) -> Understanding:
+    """Return the commands of a message.
 
     Args:
-        state: The turn, with the flows whose slots are in play.
-        closed: Its closed reading; None leaves that out.
-        acts: The probability of each act, where they are known already.
-        models: Whether trained models are asked.
+        state: The turn, with the flows whose slots may be filled.
+        closed: The closed reading of the message; None skips this step.
+        acts: The probability of each act, if they were computed.
+        models: Whether trained models are used.
     """
     if closed is not None and closed.picked is not None:
-        before = asked_about(state.turn)
-        earlier = state.turn.model_copy(update={"text": before}) if before else state.turn
-        values = typed_values(earlier, state.slots_of(closed.picked), state.at)
-        return Understood(tuple(values), 1.0, "rule")
+        wish = asked_about(state.turn)
+        wish_turn = state.turn.model_copy(update={"text": wish}) if wish else state.turn
+        values = typed_values(wish_turn, state.slots_of(closed.picked), state.at)
+        return Understanding(tuple(values), 1.0, "rule")
     if closed is not None and closed.commands is not None:
-        return Understood(closed.commands, 1.0, "rule")
+        return Understanding(closed.commands, 1.0, "rule")
     head = acts_head(state.bindings) if models else None
     cause = ""
     if head is not None:
         try:
             output = _by_head(state, head, acts)
-            return Understood(tuple(output.value), output.confidence, "local")
+            return Understanding(tuple(output.value), output.confidence, "local")
         except Exception as error:
             cause = f"local: {format_error(error)}"
-    return Understood(tuple(_by_type(state)), state.policy.trust.get("fallback", 0.5), "fallback", cause)
+    return Understanding(tuple(_by_type(state)), state.policy.trust.get("fallback", 0.5), "fallback", cause)
 
 
 def _by_head(
     state: TurnState, head: HeadPort[Any], acts: Mapping[str, float] | None
 ) -> HeadOutput[list[Command]]:
-    given = head_input(head, state, state.choosable, rewritten=False)
+    inputs = head_input(head, state, state.choosable, rewritten=False)
     output: HeadOutput[list[Command]]
     if not isinstance(head, Acts):
-        output = head.predict(given)
+        output = head.predict(inputs)
         check_share(output.confidence)
         return output
-    acts = acts or head.probabilities(given)
-    output = head.told(given, acts)
+    acts = acts or head.probabilities(inputs)
+    output = head.told(inputs, acts)
     if shipped_head(state.bindings.embedder) is None:
         return output
     return output._replace(value=meant_options(state, output.value, acts))
 
 
 def _by_type(state: TurnState) -> list[Command]:
-    """The values that their type tells.
+    """Return the values that types recognize.
 
-    A text that was asked for, and has no form of its own, is the message, where neither another flow nor a value of
-    another type is in it, it asks nothing, and it is not an act such as "no" or "help" alone.
+    An awaited text without a pattern is the whole message, unless it starts a flow, has a value of another type, asks
+    a question, or is an act such as "no" or "help" alone.
     """
     started = [name for name in state.selected if name in state.registry]
     slots = state.slots_of(started or [state.turn.flow or ""])

@@ -105,5 +105,5 @@ def test_starts_that_nothing_moves_stay() -> None:
     starts = Starts((("a", 0.5), ("b", 0.2)), 0.7)
     assert starts.moved({}) is starts
     down = starts.moved({"": -3.0})
-    assert down.wanted < 0.2
+    assert down.probability < 0.2
     assert [name for name, _ in down.ranking] == ["a", "b"]

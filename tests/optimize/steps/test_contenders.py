@@ -15,7 +15,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.score_terms import mean
-from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.models.decision import STAGES, StageRecord
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.confidence import GateFit
 from jazzmine_dspy.optimize.context import RunContext
@@ -184,3 +184,31 @@ def test_too_few_conversations_fit_no_gate(
 ) -> None:
     few = replace(evaluated, turns=evaluated.turns[:6])
     assert fit_confidence(context, few, local) is None
+
+
+@pytest.mark.row("X1", "C5")
+def test_what_another_decider_answers_degraded_goes_to_the_language_model(
+    local: TurnProgram, judged: Evaluation, model: Contender
+) -> None:
+    """As in the program, however sure that decider is."""
+    broken = "lib-01"
+
+    def answered(turn: TurnResult) -> TurnResult:
+        assert turn.decision is not None
+        failed = turn.example.conversation_id == broken
+        record = StageRecord(source="other", confidence=0.97, degraded=failed, cause="x" if failed else None)
+        decision = turn.decision.model_copy(update={"stages": dict.fromkeys(STAGES, record)})
+        return replace(turn, decision=decision, scores={**turn.scores, "commands_exact": mean(1.0)})
+
+    first = replace(judged, turns=tuple(map(answered, judged.turns)))
+    names = sorted({turn.example.conversation_id for turn in judged.turns})
+    asked = [turn for turn in model.evaluation.turns if turn.example.conversation_id in names[:3]]
+    model = replace(model, evaluation=replace(model.evaluation, turns=tuple(asked)))
+    made = cascade(Contender("other", "other", local, first), model)
+    assert made is not None
+    own = {turn.example.key: turn.decision for turn in first.turns}
+    theirs = {turn.example.key: turn.decision for turn in asked}
+    assert {turn.example.conversation_id for turn in made.evaluation.turns} > {broken}
+    for turn in made.evaluation.turns:
+        source = theirs if turn.example.conversation_id == broken else own
+        assert turn.decision is source[turn.example.key]

@@ -11,7 +11,7 @@ import pytest
 from jazzmine_dspy import load
 from jazzmine_dspy.models.commands import ChitChat
 from jazzmine_dspy.models.decision import Enhancement, Selection
-from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.steps import deciders
@@ -94,6 +94,7 @@ def test_none_that_fails_ends_the_run(tiny: Callable[..., Recipe], run_recipe: A
         failing("mute", lambda: None),
         failing("untrained", lambda: None, train=lambda cls, examples, seed: _raise(ValueError("no rows"))),
         failing("unmade", lambda: None, train=lambda cls, examples, seed: None),
+        failing("down", lambda: _raise(LMUnansweredError("its model is down"))),
     ]
     try:
         ran = run_recipe(tiny(lm="none", deciders=names))
@@ -103,13 +104,14 @@ def test_none_that_fails_ends_the_run(tiny: Callable[..., Recipe], run_recipe: A
     assert ran.result.shipped in ("base", "local")
     for name in names[:4]:
         assert (programs[name]["kind"], programs[name]["score"]) == ("other", 0.0)
-    assert not {"untrained", "unmade"} & set(programs)
+    assert not {"untrained", "unmade", "down"} & set(programs)
     notes = " ".join(ran.progress.notes)
     assert "'raises' failed on 32 of 32 turns: raises: ZeroDivisionError" in notes
     assert "'late' failed on 32 of 32 turns: late: DeadlineError" in notes
     assert "nowhere, which may not be chosen" in notes
     assert "the decider 'untrained' is left out: ValueError" in notes
     assert "the decider 'unmade' is left out: InputError: its train() returned NoneType" in notes
+    assert "the decider 'down' is left out: LMUnansweredError" in notes
     assert "| raises | not chosen |" in (ran.result.folder / "report" / "report.md").read_text("utf-8")
 
 

@@ -1,7 +1,7 @@
-"""Dates, times and durations: one module for each, one for what numbers, days and months have in common.
+"""Dates, times and durations: one module for each, and modules for what they share.
 
-English is read by a grammar of our own; other languages by dateparser, inside a strict frame. What is here takes a
-text, a date and a region, and knows nothing of turns.
+English has a grammar of its own here; other languages use the tables of dateparser with strict rules. The functions
+take a text, a date and a region, and do not depend on turns.
 """
 
 from jazzmine_dspy.models.slot_types.calendar.types import Date, Duration, Time

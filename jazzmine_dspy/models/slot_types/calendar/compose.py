@@ -1,4 +1,4 @@
-"""Dates made of parts: a weekday beside a day, days counted from a named one, and from the date before it."""
+"""Compose dates of parts: a weekday next to a day, offsets from a day, and offsets from the previous date."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
 _DAY = "|".join(DAYS)
 
 
-def composed(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
-    """The dates of a simplified text, of which the parts have been found."""
-    following = _following(text, _counted(text, _paired(text, found), near))
-    return _ordered(text, _with_ends(text, following), near)
+def compose_dates(text: str, readings: list[Reading], near: DateContext) -> list[Reading]:
+    """Compose the readings of a simplified text into dates."""
+    following = _apply_after(text, _apply_offsets(text, _join_pairs(text, readings), near))
+    return _order_ranges(text, _with_ends(text, following), near)
 
 
 _PAIR_GAP = re.compile(r"(?:,|\.)? ?(?:on |the |on the )?")
 _PAIR_AFTER = re.compile(r",? ?\(?(?:which is |that's |thats |which falls on |so |being )?(?:a |the )?")
 
 
-def _paired(text: str, found: list[Reading]) -> list[Reading]:
-    """A weekday beside a day makes one date, and refuses it where they contradict each other."""
-    kept: list[Reading] = []
-    for each in found:
-        last = kept[-1] if kept else None
+def _join_pairs(text: str, readings: list[Reading]) -> list[Reading]:
+    """Join a weekday and a day next to it; if they contradict each other the date is invalid."""
+    result: list[Reading] = []
+    for each in readings:
+        last = result[-1] if result else None
         if last is not None and _is_weekday(text, last) != _is_weekday(text, each):
             day, weekday = (each, last) if _is_weekday(text, last) else (last, each)
             fits = (_PAIR_GAP if weekday is last else _PAIR_AFTER).fullmatch(text[last.end : each.start])
-            joined = _joined(text, day, weekday) if fits and weekday.values else None
-            if joined is not None:
-                kept.pop()
-                each = joined._replace(start=last.start, end=each.end)
-        kept.append(each)
-    return kept
+            pair = _join_weekday(text, day, weekday) if fits and weekday.values else None
+            if pair is not None:
+                result.pop()
+                each = pair._replace(start=last.start, end=each.end)
+        result.append(each)
+    return result
 
 
-def _joined(text: str, day: Reading, weekday: Reading) -> Reading | None:
+def _join_weekday(text: str, day: Reading, weekday: Reading) -> Reading | None:
     if not day.values:
         return day if day.why_not else None
-    wanted = dt.date.fromisoformat(weekday.values[0]).weekday()
-    fitting = tuple(value for value in day.values if dt.date.fromisoformat(value).weekday() == wanted)
-    if fitting:
-        return day._replace(values=fitting, alone=False)
+    weekday_number = dt.date.fromisoformat(weekday.values[0]).weekday()
+    values = tuple(value for value in day.values if dt.date.fromisoformat(value).weekday() == weekday_number)
+    if values:
+        return day._replace(values=values, alone=False)
     if not re.search(r"\d", text[day.start : day.end]):
         return None
     first = dt.date.fromisoformat(day.values[0])
-    said = f"{first.day} {MONTHS[first.month - 1].capitalize()} {first.year}"
-    why = f"{said} is a {DAYS[first.weekday()].capitalize()}, not a {DAYS[wanted].capitalize()}"
+    label = f"{first.day} {MONTHS[first.month - 1].capitalize()} {first.year}"
+    why = f"{label} is a {DAYS[first.weekday()].capitalize()}, not a {DAYS[weekday_number].capitalize()}"
     return day._replace(values=(), why_not=why)
 
 
@@ -72,38 +72,40 @@ _OFFSET = re.compile(
 )
 
 
-def _counted(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
-    """Days counted from a named one: "the day after tomorrow", "a week on monday", "friday week"."""
-    kept: list[Reading] = []
-    for each in found:
-        before = _OFFSET.search(text[: each.start]) if each.values else None
-        if before and (not kept or before.start() >= kept[-1].end) and _counts(text, before):
-            number = counted_by(before["n"] or "a") * (-1 if before["way"] == "before" else 1)
-            each = _moved(each, number, before["u"])._replace(start=before.start())
-        if kept and each.values and kept[-1].values and _is_weekday(text, kept[-1]):
-            relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[kept[-1].end : each.start])
+def _apply_offsets(text: str, readings: list[Reading], near: DateContext) -> list[Reading]:
+    """Apply offsets: "the day after tomorrow", "a week on monday", "friday week"."""
+    result: list[Reading] = []
+    for each in readings:
+        offset = _OFFSET.search(text[: each.start]) if each.values else None
+        if offset and (not result or offset.start() >= result[-1].end) and _is_offset(text, offset):
+            number = counted_by(offset["n"] or "a") * (-1 if offset["way"] == "before" else 1)
+            each = _shift_reading(each, number, offset["u"])._replace(start=offset.start())
+        if result and each.values and result[-1].values and _is_weekday(text, result[-1]):
+            relation = re.fullmatch(r" (?P<way>after|before) (?:the )?", text[result[-1].end : each.start])
             if relation:
-                weekday = dt.date.fromisoformat(kept[-1].values[0]).weekday()
+                weekday = dt.date.fromisoformat(result[-1].values[0]).weekday()
                 base = near._replace(
                     date=dt.date.fromisoformat(each.values[0]), past=relation["way"] == "before"
                 )
-                kept[-1] = each._replace(start=kept[-1].start, values=(base.weekday(weekday).isoformat(),))
+                result[-1] = each._replace(
+                    start=result[-1].start, values=(base.weekday(weekday).isoformat(),)
+                )
                 continue
-        kept.append(each)
-    return kept
+        result.append(each)
+    return result
 
 
-def _counts(text: str, before: re.Match[str]) -> bool:
-    """Whether what stands before a day counts from it, and is no length of a stay."""
-    way, unit, lead = before["way"], before["u"], text[: before.start()]
+def _is_offset(text: str, offset: re.Match[str]) -> bool:
+    """Whether the words before a day are an offset from it, not the length of a stay."""
+    way, unit, lead = offset["way"], offset["u"], text[: offset.start()]
     plain = way in (None, "on")
     stay = unit == "night" or lead.endswith("not ") or _STAY.search(lead)
     if stay and (plain or way in ("from", "before")):
         return False
-    return not plain or (unit in ("week", "fortnight") and before["n"] not in (None, "the"))
+    return not plain or (unit in ("week", "fortnight") and offset["n"] not in (None, "the"))
 
 
-def _moved(each: Reading, number: int, unit: str) -> Reading:
+def _shift_reading(each: Reading, number: int, unit: str) -> Reading:
     days = (moved(dt.date.fromisoformat(value), number, unit) for value in each.values)
     return each._replace(values=tuple(day.isoformat() for day in days if day is not None))
 
@@ -111,23 +113,23 @@ def _moved(each: Reading, number: int, unit: str) -> Reading:
 _RETURNS = re.compile(r"\b(?:back|return\w*|home|until|till|to|through)\b")
 
 
-def _following(text: str, found: list[Reading]) -> list[Reading]:
-    """ "the Monday after" counts from the date before it, which is none of its own but where it is a beginning."""
-    kept: list[Reading] = []
-    for each in found:
-        last = kept[-1] if kept and len(kept[-1].values) == 1 else None
+def _apply_after(text: str, readings: list[Reading]) -> list[Reading]:
+    """Count "the Monday after" from the previous date, which is dropped unless it begins a range."""
+    result: list[Reading] = []
+    for each in readings:
+        last = result[-1] if result and len(result[-1].values) == 1 else None
         if each.after and last is not None:
             if not (each.values and _RETURNS.search(text[last.end : each.start])):
-                kept.pop()
+                result.pop()
             base = DateContext(dt.date.fromisoformat(last.values[0]))
-            moved_to = _moved(last, 1, "day")
+            day_after = _shift_reading(last, 1, "day")
             if each.values:
                 weekday = dt.date.fromisoformat(each.values[0]).weekday()
-                moved_to = each._replace(values=(base.weekday(weekday).isoformat(),))
-            each = moved_to._replace(start=each.start, end=each.end)
+                day_after = each._replace(values=(base.weekday(weekday).isoformat(),))
+            each = day_after._replace(start=each.start, end=each.end)
         if each.values or not each.after:
-            kept.append(each)
-    return kept
+            result.append(each)
+    return result
 
 
 _TO = r"(?: ?- ?| (?:to|until|till|through|thru) )"
@@ -135,7 +137,7 @@ _GAP = re.compile(rf"{_TO}(?:the |on )?")
 _BACK = re.compile(
     r"[ ,.;]*(?:(?:and|n|&|then) )?(?:(?:we're |i'm )?(?:coming |going )?(?:back|home|return\w*))(?: on)? (?:the )?"
 )
-"""What stands between the days of a trip."""
+"""The words between the days of a trip."""
 
 _MONTH = "|".join(MONTHS)
 _NUMBER_OF_DAY = r"(?:the )?(?P<d>\d{1,2})(?:st|nd|rd|th)?"
@@ -147,72 +149,72 @@ _LAST = re.compile(
     rf"{_TO}{_NUMBER_OF_DAY}(?=$|[,.;!?)](?!\d)| (?:please|pls|and|or|for|if|with|in|at|is|would|works?|thanks|instead|"
     r"then|now)\b)"
 )
-_NUMBERED = re.compile(r"(?:the )?\d{1,2}(?:st|nd|rd|th)")
+_ORDINAL = re.compile(r"(?:the )?\d{1,2}(?:st|nd|rd|th)")
 _DAY_OF_MONTH = re.compile(
     rf"(?:the )?\d{{1,2}}(?:st|nd|rd|th)?[ -]?(?:day )?(?:of )?(?:the )?(?:{_MONTH})\b"
 )
 _MONTH_DAY = re.compile(rf"(?:{_MONTH})(?: the|,)?[ -]?\d{{1,2}}(?:st|nd|rd|th)?")
 
 
-def _with_ends(text: str, found: list[Reading]) -> list[Reading]:
-    """With the end that shares the month of the other: of "2 to 6 december" the 2nd, of "december 2-6" the 6th."""
-    kept: list[Reading] = []
-    for each in found:
-        said = text[each.start : each.end]
-        if len(each.values) == 1 and _DAY_OF_MONTH.match(said):
-            before = _FIRST.search(text[: each.start])
-            counts = before is not None and _IDENTIFIER.search(text[: before.start()])
-            if before and not counts and bool(before["between"]) == bool(before["and"]):
-                start = before.start("d")
-                kept = [other for other in kept if other.end <= start and other.start < start]
-                kept += _of_same_month(each, int(before["d"]), start, before.end("d"))
-        kept.append(each)
-        if len(each.values) == 1 and _MONTH_DAY.fullmatch(said) and (after := _LAST.match(text, each.end)):
-            kept += _of_same_month(each, int(after["d"]), after.start("d"), after.end(), later=True)
+def _with_ends(text: str, readings: list[Reading]) -> list[Reading]:
+    """Add the end of a range that shares its month: the 2nd of "2 to 6 december", the 6th of "december 2-6"."""
+    result: list[Reading] = []
+    for each in readings:
+        words = text[each.start : each.end]
+        if len(each.values) == 1 and _DAY_OF_MONTH.match(words):
+            first = _FIRST.search(text[: each.start])
+            is_identifier = first is not None and _IDENTIFIER.search(text[: first.start()])
+            if first and not is_identifier and bool(first["between"]) == bool(first["and"]):
+                start = first.start("d")
+                result = [other for other in result if other.end <= start and other.start < start]
+                result += _of_same_month(each, int(first["d"]), start, first.end("d"))
+        result.append(each)
+        if len(each.values) == 1 and _MONTH_DAY.fullmatch(words) and (last := _LAST.match(text, each.end)):
+            result += _of_same_month(each, int(last["d"]), last.start("d"), last.end(), later=True)
     return [
         each
-        for place, each in enumerate(kept)
-        if not any(other.start <= each.start and each.end <= other.end for other in kept[:place])
+        for place, each in enumerate(result)
+        if not any(other.start <= each.start and each.end <= other.end for other in result[:place])
     ]
 
 
 def _of_same_month(other: Reading, day: int, start: int, end: int, *, later: bool = False) -> list[Reading]:
-    """The day of that number that begins or ends a range with another day; none where it cannot."""
-    known = dt.date.fromisoformat(other.values[0])
-    month = known.replace(day=1)
-    if not later and day > known.day:
+    """Return the day that begins or ends a range with another day; empty if there is no such day."""
+    other_date = dt.date.fromisoformat(other.values[0])
+    month = other_date.replace(day=1)
+    if not later and day > other_date.day:
         month = shifted(month, months=-1) or month
-    found = exact(month.year, month.month, day)
-    if found is None or (later and found < known):
+    date = exact(month.year, month.month, day)
+    if date is None or (later and date < other_date):
         return []
-    return [Reading(start, end, (found.isoformat(),))]
+    return [Reading(start, end, (date.isoformat(),))]
 
 
-def _ordered(text: str, found: list[Reading], near: DateContext) -> list[Reading]:
-    """A weekday or a day without a month that ends a range is the next one after its beginning."""
-    kept: list[Reading] = []
-    for each in found:
-        if kept and _is_reversed(text, kept[-1], each):
+def _order_ranges(text: str, readings: list[Reading], near: DateContext) -> list[Reading]:
+    """Move a weekday or a day without a month that ends a range to the first one after its beginning."""
+    result: list[Reading] = []
+    for each in readings:
+        if result and _is_reversed(text, result[-1], each):
             if near.past:
-                kept[-1] = _nearest(text, kept[-1], each, near)
+                result[-1] = _nearest_day(text, result[-1], each, near)
             else:
-                each = _nearest(text, each, kept[-1], near)
-        kept.append(each)
-    return kept
+                each = _nearest_day(text, each, result[-1], near)
+        result.append(each)
+    return result
 
 
 def _is_reversed(text: str, first: Reading, last: Reading) -> bool:
-    """Whether two days stand as a range, the later one first."""
+    """Whether two days form a range with the later day first."""
     if len(first.values) != 1 or len(last.values) != 1 or first.values <= last.values:
         return False
     gap = text[first.end : last.start]
     return _GAP.fullmatch(gap) is not None or _BACK.fullmatch(gap) is not None
 
 
-def _nearest(text: str, each: Reading, other: Reading, near: DateContext) -> Reading:
-    """The same weekday, or day of a month, nearest to the other end of the range; other days as they are."""
-    said, day = text[each.start : each.end], dt.date.fromisoformat(each.values[0])
+def _nearest_day(text: str, each: Reading, other: Reading, near: DateContext) -> Reading:
+    """Return the same weekday or day of a month nearest to the other end; other days do not change."""
+    words, day = text[each.start : each.end], dt.date.fromisoformat(each.values[0])
     near = near._replace(date=dt.date.fromisoformat(other.values[0]))
-    numbered = near.on(day.day) if _NUMBERED.fullmatch(said) else None
-    moved = near.weekday(day.weekday()) if said in DAYS else numbered
-    return each._replace(values=(moved.isoformat(),)) if moved else each
+    day_of_month = near.on(day.day) if _ORDINAL.fullmatch(words) else None
+    date = near.weekday(day.weekday()) if words in DAYS else day_of_month
+    return each._replace(values=(date.isoformat(),)) if date else each

@@ -1,4 +1,4 @@
-"""What a date counts from, and what stands around a value: what introduces, denies or takes it back."""
+"""The context of a value: the date that words count from, and words that introduce, negate or correct a value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Reading(NamedTuple):
     """A part of a text that names a value.
 
     Args:
-        start, end: Where it stands in the simplified text.
-        values: Its readings in normal form, several where it is ambiguous, none where it cannot be.
-        why_not: Why it is no value, as the user is told.
-        alone: Whether it is a value only as an answer: in a longer message the same words mean other things.
+        start, end: Its position in the simplified text.
+        values: Its values in normal form; several if it is ambiguous, none if it is invalid.
+        why_not: Why it is invalid, for the user.
+        alone: Whether it is a value only as a bare answer: in a longer message the words mean something else.
         after: Whether it counts from the value before it in the message ("the Monday after").
     """
 
@@ -48,7 +48,7 @@ _AROUND = re.compile(
     r"my|our|answer|as|well|too|also|better|would've|lol|sorry|near|enough|actually|nice|hours?|clock|"
     r"longer|any|stay|staying|got|we're|we've|i've|ive)\b"
 )
-"""What may stand beside a value in an answer that is nothing but one."""
+"""Words that may surround a value in a bare answer."""
 
 _GREETS = re.compile(r"\bhow (?:are|r|have|was|were|is it)\b|\bhow's it\b")
 _NOT_BEFORE = re.compile(
@@ -69,7 +69,7 @@ _NOT_AFTER = re.compile(
     r"an option|going to|convenient|right|any ?more)|is (?:no good|bad|out\b|wrong|impossible|no use)|"
     r"(?:no good|is too (?:early|late|soon|short|long)|was wrong)\b)"
 )
-_TAKEN_BACK = re.compile(
+_CORRECTION = re.compile(
     r"\b(?:no+|nope|nah|wait|sorry|sry|soz|actually|rather|i mean|i meant|make (?:it|that)|scrap that|"
     r"correction|"
     r"oops|better|hang on|hold on|instead|changed my mind|on second thoughts?|or rather|scratch that)\b"
@@ -99,18 +99,18 @@ _TIME_RELATION = re.compile(
     r"\b(?:hours?|hrs?|minutes?|mins?|half an hour|a bit) "
     r"(?:before|after|prior|ahead|earlier|later|sooner|beforehand|afterwards?)\b"
 )
-"""Words that count a day or an hour from another one: "the day after my scan", "an hour before my bus"."""
+"""Words for an offset from another day or hour: "the day after my scan", "an hour before my bus"."""
 
 _UNRELATED = re.compile(r"\b(?:back|return\w*|home)\b[^,.;!?]*$|\bnot (?:even )?(?:an?|one|the)? ?$")
 
 
 def relates(text: str, readings: Sequence[Reading] = (), *, hours: bool = False) -> bool:
-    """Whether a text counts a day from another one that no reading has computed: the day that it names is not meant.
+    """Whether a text has an offset that no reading includes, so that the named day is not the value.
 
     Args:
         text: The message, in small letters.
-        readings: What has been computed.
-        hours: Whether hours count, and not days.
+        readings: The readings of the text.
+        hours: Whether to look for offsets in hours instead of days.
 
     Example:
         >>> relates("the day after my scan, the 22nd"), relates("back two days later"), relates("friday after 3")
@@ -124,7 +124,7 @@ def relates(text: str, readings: Sequence[Reading] = (), *, hours: bool = False)
 
 
 def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
-    """The reading that a text is nothing but; None where something else is said, or several things."""
+    """Return the only reading of a bare text; None if it has several readings or other words."""
     if len(readings) != 1:
         return None
     before, after = text[: readings[0].start], text[readings[0].end :]
@@ -133,49 +133,53 @@ def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
 
 
 def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
-    """The readings in a longer message that it does not deny or take back, each with one value."""
-    left: list[Reading] = []
-    for found in readings:
-        before, after = text[: found.start], text[found.end :]
+    """Return the unambiguous readings of a longer message that it does not negate or correct."""
+    result: list[Reading] = []
+    for reading in readings:
+        before, after = text[: reading.start], text[reading.end :]
         if is_negated(before, after):
-            left = [other for other in left if other.values != found.values]
+            result = [other for other in result if other.values != reading.values]
             continue
-        if found.alone:
+        if reading.alone:
             continue
         if re.match(r"[ ,]*instead\b(?! of)", after):
-            left = left[-1:] if left and _RANGE.fullmatch(text[left[-1].end : found.start]) else []
-        if left and _TAKEN_BACK.search(text[left[-1].end : found.start]) and found.start - left[-1].end < 60:
-            left.clear()
-        following = [other for other in readings if other.start >= found.end]
+            result = result[-1:] if result and _RANGE.fullmatch(text[result[-1].end : reading.start]) else []
+        if (
+            result
+            and _CORRECTION.search(text[result[-1].end : reading.start])
+            and reading.start - result[-1].end < 60
+        ):
+            result.clear()
+        following = [other for other in readings if other.start >= reading.end]
         if following and _FROM_TO.search(before) and re.match(r" to\b", after):
             continue
-        left.append(found)
-    return [found for found in left if len(found.values) == 1]
+        result.append(reading)
+    return [reading for reading in result if len(reading.values) == 1]
 
 
 def is_negated(before: str, after: str) -> bool:
-    """Whether the words around a value say that it is not the one.
+    """Whether the words around a value negate it.
 
     Example:
         >>> is_negated("anything but ", ""), is_negated("", " doesn't work"), is_negated("not before ", "")
         (True, True, False)
     """
-    denied = _NOT_BEFORE.search(before) is not None and _NOT_BUT_LIMIT.search(before[-24:]) is None
-    return denied or _NOT_AFTER.search(after) is not None
+    negated_before = _NOT_BEFORE.search(before) is not None and _NOT_BUT_LIMIT.search(before[-24:]) is None
+    return negated_before or _NOT_AFTER.search(after) is not None
 
 
 def longest(readings: list[Reading]) -> list[Reading]:
-    """Of readings that overlap the longest ones, in the order of the text.
+    """Return the longest of overlapping readings, in the order of the text.
 
     Example:
         >>> longest([Reading(0, 3, ("a",)), Reading(0, 8, ("b",)), Reading(9, 12, ("c",))])[0].values
         ('b',)
     """
-    kept: list[Reading] = []
-    for found in sorted(readings, key=lambda each: (each.start - each.end, each.start)):
-        if all(found.end <= other.start or found.start >= other.end for other in kept):
-            kept.append(found)
-    return sorted(kept)
+    result: list[Reading] = []
+    for reading in sorted(readings, key=lambda each: (each.start - each.end, each.start)):
+        if all(reading.end <= other.start or reading.start >= other.end for other in result):
+            result.append(reading)
+    return sorted(result)
 
 
 MONTH_FIRST = frozenset(["US", "PH", "FM", "MH", "PW", "GU", "AS", "PR", "VI", "MP", "UM"])
@@ -186,12 +190,12 @@ YEAR_FIRST = frozenset(["zh", "ja", "ko", "hu", "lt", "mn", "eu"])
 
 
 class DateContext(NamedTuple):
-    """What a date is read from.
+    """What the reading of a date depends on.
 
     Args:
         date: The day that words count from.
         orders: The orders of day and month that numbers may have: ``dm``, ``md``.
-        past: Whether days behind are meant, not days ahead.
+        past: Whether days in the past are intended.
         year_needed: Whether a date must name its year, as a date of birth does.
     """
 
@@ -201,7 +205,7 @@ class DateContext(NamedTuple):
     year_needed: bool = False
 
     def century(self, digits: str, month: int, day: int) -> int:
-        """The year that two digits stand for; where days behind are meant, no day ahead.
+        """Return the year of two digits; never in the future if ``past`` or ``year_needed`` is set.
 
         Example:
             >>> near = DateContext(dt.date(2026, 3, 4))
@@ -213,7 +217,7 @@ class DateContext(NamedTuple):
         return year - 100 if ahead and (self.past or self.year_needed) else year
 
     def on(self, day: int, month: int | None = None, year: int | None = None) -> dt.date | None:
-        """The day of that number: the next one, or the last one, where month or year are left open."""
+        """Return a day; without month or year the next one, or the last one if ``past`` is set."""
         if year is not None:
             return exact(year, month or self.date.month, day)
         start, step = self.date.year * 12 + self.date.month - 1, -1 if self.past else 1
@@ -224,17 +228,17 @@ class DateContext(NamedTuple):
         )
 
     def weekday(self, day: int) -> dt.date:
-        """The next day of the week of that number, or the last one; today is neither."""
+        """Return the next weekday of that number, or the last one if ``past`` is set; never today."""
         ahead = (day - self.date.weekday() - 1) % 7 + 1
         return shifted(self.date, days=ahead - 7 - 7 * (ahead == 7) if self.past else ahead) or self.date
 
     def in_week(self, weeks: int, day: int) -> dt.date | None:
-        """A weekday of the week that many weeks from this one; weeks begin on Monday."""
+        """Return a weekday of the week that many weeks from now; weeks begin on Monday."""
         return shifted(self.date, days=7 * weeks + day - self.date.weekday())
 
 
 def orders(locale: str, region: str) -> tuple[str, ...]:
-    """Whether day or month comes first; both where nothing settles it.
+    """Return whether day or month comes first; both orders if the locale does not decide.
 
     Example:
         >>> orders("en", "US"), orders("en-GB", ""), orders("en", ""), orders("de", "")
@@ -250,7 +254,7 @@ def orders(locale: str, region: str) -> tuple[str, ...]:
 
 
 def exact(year: int, month: int, day: int) -> dt.date | None:
-    """That day, where there is one."""
+    """Return a day; None if it does not exist."""
     try:
         return dt.date(year, month, day)
     except (ValueError, OverflowError):
@@ -258,7 +262,7 @@ def exact(year: int, month: int, day: int) -> dt.date | None:
 
 
 def shifted(date: dt.date, *, days: int = 0, months: int = 0) -> dt.date | None:
-    """A day some days and months away; the last day of a shorter month. None outside of the calendar.
+    """Add days and months to a day; clamps to the last day of a month. None outside of the calendar.
 
     Example:
         >>> shifted(dt.date(2026, 1, 31), months=1)
@@ -273,17 +277,17 @@ def shifted(date: dt.date, *, days: int = 0, months: int = 0) -> dt.date | None:
 
 
 def last_day(date: dt.date) -> dt.date:
-    """The last day of its month."""
+    """Return the last day of the month of a date."""
     return date.replace(day=calendar.monthrange(date.year, date.month)[1])
 
 
 def moved(date: dt.date, number: int, unit: str) -> dt.date | None:
-    """A day some days, nights, weeks, fortnights, months or years away."""
+    """Add a number of units to a day; None for unknown units."""
     days = {"day": 1, "night": 1, "week": 7, "fortnight": 14}.get(unit, 0)
     months = {"month": 1, "year": 12, "decade": 120}.get(unit, 0)
     return shifted(date, days=number * days, months=number * months) if days or months else None
 
 
 def counted_by(word: str) -> int:
-    """The number of ``3``, ``a`` or ``a couple of``."""
+    """Convert ``3``, ``a`` or ``a couple of`` to a number."""
     return int(word) if word.isdigit() else 2 if "couple" in word else 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import regex
 
-from jazzmine_dspy.models.slot_types.calendar.compose import composed
+from jazzmine_dspy.models.slot_types.calendar.compose import compose_dates
 from jazzmine_dspy.models.slot_types.calendar.context import (
     DateContext,
     Reading,
@@ -46,7 +46,7 @@ GOES_ON = (
     r"book|at|week|"
     rf"{_DAY})\b)"
 )
-"""What follows a day in a message; "the 2nd floor" and "a christmas present" are none."""
+"""Words that may follow a day; "the 2nd floor" and "a christmas present" are not days."""
 
 _LATER = (
     r" (?:in (?P<ln>\d{1,2}|a) (?P<lu>week|fortnight)s?|(?P<lu2>week|fortnight))\b(?:'s?)?(?: time)?"
@@ -71,40 +71,40 @@ _HOLIDAYS = {
 
 
 def english_days(text: str, near: DateContext) -> list[Reading]:
-    """All dates that a simplified text names, in the order of the text."""
-    found = [*numeric_days(text, near), *_patterns(text, near)]
-    return composed(text, longest(found), near)
+    """Return all dates of a simplified text, in order."""
+    readings = [*numeric_days(text, near), *_patterns(text, near)]
+    return compose_dates(text, longest(readings), near)
 
 
 def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
     for needed, pattern, value in _GRAMMAR:
-        wanted = not needed or any(word in text for word in needed)
-        for match in pattern.finditer(text) if wanted else ():
-            if (said := value(match, near)) is not None:
-                values = tuple(dict.fromkeys(day.isoformat() for day in said.days))
-                yield Reading(match.start(), match.end(), values, said.why_not, said.alone, said.after)
+        applies = not needed or any(word in text for word in needed)
+        for match in pattern.finditer(text) if applies else ():
+            if (result := value(match, near)) is not None:
+                values = tuple(dict.fromkeys(day.isoformat() for day in result.days))
+                yield Reading(match.start(), match.end(), values, result.why_not, result.alone, result.after)
 
 
-def _named(match: re.Match[str], near: DateContext) -> DateMatch | None:
-    """``14 March``, with a year or without."""
+def _month_day(match: re.Match[str], near: DateContext) -> DateMatch | None:
+    """Read ``14 March``, with or without a year."""
     day, month = int(match["d"]), MONTHS.index(match["m"]) + 1
     year = int(match["y"]) if match["y"] else near.century(match["yy"], month, day) if match["yy"] else None
     if month == 5 and not (match["o"] or year) and _is_verb(match):
         return None
     if near.year_needed and year is None:
         return DateMatch(why_not=NO_YEAR)
-    found = near.on(day, month, year)
+    date = near.on(day, month, year)
     why = f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
-    return DateMatch((found,)) if found else DateMatch(why_not=why)
+    return DateMatch((date,)) if date else DateMatch(why_not=why)
 
 
 def _short_year(match: re.Match[str], near: DateContext) -> DateMatch | None:
-    """``15 march 88``, where days behind are meant."""
-    return _named(match, near) if near.past or near.year_needed else None
+    """Read ``15 march 88``, if days in the past are intended."""
+    return _month_day(match, near) if near.past or near.year_needed else None
 
 
 def _is_verb(match: re.Match[str]) -> bool:
-    """Whether "may" is no month: "order 12 may be lost", "we may 3 times"."""
+    """Whether "may" is a verb: "order 12 may be lost", "we may 3 times"."""
     text = match.string
     return bool(
         re.match(
@@ -115,25 +115,25 @@ def _is_verb(match: re.Match[str]) -> bool:
     )
 
 
-def _numbered(match: re.Match[str], near: DateContext) -> DateMatch | None:
-    """``the 14th``, of this month or another one."""
+def _day_of_month(match: re.Match[str], near: DateContext) -> DateMatch | None:
+    """Read ``the 14th``, of this month or another one."""
     day, which = int(match["d"]), match["k"]
     if which and re.search("every|each|any", which):
         return None
     if near.year_needed and which is None:
         return DateMatch(why_not=NO_YEAR, alone=True)
     if which is None or which == "the month":
-        found = near.on(day)
+        date = near.on(day)
     else:
         months = {"next": 1, "last": -1, "following": 1, "coming": 1}.get(which.split()[-2], 0)
         first = shifted(near.date.replace(day=1), months=months)
-        found = exact(first.year, first.month, day) if first else None
-    if found is None:
+        date = exact(first.year, first.month, day) if first else None
+    if date is None:
         return DateMatch(
             why_not=f"there is no day {day} in " + ("that month" if day < 32 else "a month"), alone=True
         )
-    written = match["d"].startswith("0") and not which
-    return DateMatch((found,), alone=written and not _DAY_BEFORE.search(match.string[: match.start()]))
+    padded = match["d"].startswith("0") and not which
+    return DateMatch((date,), alone=padded and not _DAY_BEFORE.search(match.string[: match.start()]))
 
 
 _DAY_BEFORE = re.compile(rf"(?:\b(?:on|by|from|until|till|before|for)|\b(?:{_DAY}),?) $")
@@ -143,12 +143,12 @@ _WORDS = {"today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "thi
 
 def _relative(match: re.Match[str], near: DateContext) -> DateMatch:
     if match["same"]:
-        return _said(shifted(near.date, days=7))
+        return _one_day(shifted(near.date, days=7))
     return _later(match, shifted(near.date, days=_WORDS[match["r"]]))
 
 
 def _weekday(match: re.Match[str], near: DateContext) -> DateMatch | None:
-    """``friday``, the next one; ``next friday``, the one in the week after this."""
+    """Read ``friday`` as the next one, and ``next friday`` as the one of the next week."""
     day, before = DAYS.index(match["w"]), match["q"] or ""
     week = match["k"] or match["j"] or ""
     if match["s"] or before in ("every", "each", "any", "other", "most", "every other", "alternate"):
@@ -167,57 +167,59 @@ def _weekday(match: re.Match[str], near: DateContext) -> DateMatch | None:
             if "last" in week
             else 0
         )
-        return _said(near.in_week(weeks, day))
+        return _one_day(near.in_week(weeks, day))
     if before == "next":
-        return _said(near.in_week(1, day))
+        return _one_day(near.in_week(1, day))
     if before in ("last", "past", "previous"):
-        return _said(near._replace(past=True).weekday(day))
+        return _one_day(near._replace(past=True).weekday(day))
     after = before == "following" or bool(match["a"])
-    found = near._replace(past=False).weekday(day) if before else near.weekday(day)
-    return _later(match, found)._replace(after=after)
+    date = near._replace(past=False).weekday(day) if before else near.weekday(day)
+    return _later(match, date)._replace(after=after)
 
 
 def _later(match: re.Match[str], day: dt.date | None) -> DateMatch:
-    """``friday week``, ``tomorrow in a fortnight``."""
+    """Read ``friday week``, ``tomorrow in a fortnight``."""
     unit = match["lu"] or match["lu2"]
-    return _said(moved(day, counted_by(match["ln"] or "a"), unit) if unit and day is not None else day)
+    return _one_day(moved(day, counted_by(match["ln"] or "a"), unit) if unit and day is not None else day)
 
 
-def _away(match: re.Match[str], near: DateContext) -> DateMatch:
-    """``in two weeks``, ``3 days from now``, ``a month ago``."""
+def _days_away(match: re.Match[str], near: DateContext) -> DateMatch:
+    """Read ``in two weeks``, ``3 days from now``, ``a month ago``."""
     back = -1 if match["way"] in ("ago", "back") else 1
     return (
-        DateMatch() if match["half"] else _said(moved(near.date, back * counted_by(match["n"]), match["u"]))
+        DateMatch()
+        if match["half"]
+        else _one_day(moved(near.date, back * counted_by(match["n"]), match["u"]))
     )
 
 
 def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
-    """``end of the month``, ``start of June``, ``the last day of next month``."""
+    """Read ``end of the month``, ``start of June``, ``the last day of next month``."""
     at_end = match["b"].startswith(("end", "last", "month"))
     month, which = match["m"], match["k"] or ""
     if month:
         number, year = MONTHS.index(month) + 1, int(match["y"]) if match["y"] else None
         if not at_end:
-            return _said(near.on(1, number, year))
-        # Of days ahead this month may be meant, of days behind only one that has ended.
+            return _one_day(near.on(1, number, year))
+        # Future days include this month, past days only months that have ended.
         tomorrow = (shifted(near.date, days=1) or near.date).replace(day=1)
         month_of = shifted(tomorrow, months=-1) if near.past else near.date.replace(day=1)
         first = near._replace(date=month_of or near.date).on(1, number, year)
-        return _said(first and last_day(first))
+        return _one_day(first and last_day(first))
     step = 1 if "next" in which else 0
     if "year" in which:
         year = near.date.year + (step if at_end or step else 1)
-        return _said(exact(year, 12, 31) if at_end else exact(year, 1, 1))
+        return _one_day(exact(year, 12, 31) if at_end else exact(year, 1, 1))
     if "week" in which:
         if not at_end:
-            return _said(near.in_week(step or 1, 0))
+            return _one_day(near.in_week(step or 1, 0))
         return DateMatch(tuple(day for n in (4, 6) if (day := near.in_week(step, n)) and day >= near.date))
     first = shifted(near.date.replace(day=1), months=step if at_end or step else 1)
-    return _said(last_day(first) if first and at_end else first)
+    return _one_day(last_day(first) if first and at_end else first)
 
 
 def _nth(match: re.Match[str], near: DateContext) -> DateMatch:
-    """``the first Monday in April``."""
+    """Read ``the first Monday in April``."""
     day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][:-2])
     if match["m"]:
         this_month = near._replace(past=False, date=near.date.replace(day=1))
@@ -228,8 +230,8 @@ def _nth(match: re.Match[str], near: DateContext) -> DateMatch:
         return DateMatch()
     if number == 0:
         last = last_day(first)
-        return _said(shifted(last, days=-((last.weekday() - day) % 7)))
-    return _said(shifted(first, days=(day - first.weekday()) % 7 + 7 * (number - 1)))
+        return _one_day(shifted(last, days=-((last.weekday() - day) % 7)))
+    return _one_day(shifted(first, days=(day - first.weekday()) % 7 + 7 * (number - 1)))
 
 
 def _holiday(match: re.Match[str], near: DateContext) -> DateMatch | None:
@@ -237,11 +239,11 @@ def _holiday(match: re.Match[str], near: DateContext) -> DateMatch | None:
         if re.fullmatch(pattern, match["h"]):
             if near.year_needed and not match["y"]:
                 return DateMatch(why_not=NO_YEAR)
-            return _said(near.on(day, month, int(match["y"]) if match["y"] else None))
+            return _one_day(near.on(day, month, int(match["y"]) if match["y"] else None))
     return None
 
 
-def _said(day: dt.date | None) -> DateMatch:
+def _one_day(day: dt.date | None) -> DateMatch:
     return DateMatch((day,)) if day is not None else DateMatch(why_not="that day is not in the calendar")
 
 
@@ -253,7 +255,7 @@ _GRAMMAR: tuple[
         re.compile(
             rf"\b(?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?[ -]?(?:day )?(?:of )?(?:the )?{_MONTH}\b{_YEAR}"
         ),
-        _named,
+        _month_day,
     ),
     (
         tuple(MONTHS),
@@ -262,7 +264,7 @@ _GRAMMAR: tuple[
             rf"p\.m|o'clock|"
             rf"weeks?|days?|months?|years?|nights?|people|guests|times|euros?|pounds?|dollars?|%|€)){_YEAR}"
         ),
-        _named,
+        _month_day,
     ),
     (
         tuple(MONTHS),
@@ -280,7 +282,7 @@ _GRAMMAR: tuple[
             r"each|any|the next|the following|"
             rf"the coming|the same) month))?{GOES_ON}(?! of (?:{'|'.join(MONTHS)}))"
         ),
-        _numbered,
+        _day_of_month,
     ),
     (
         (),
@@ -316,7 +318,7 @@ _GRAMMAR: tuple[
             rf"(?! (?:of|before|after|early|late)\b))"
             rf"|\b{_COUNT} {_UNIT}(?P<half> and a half)?'?s? (?P<way>from (?:now|today)|ago|back|from this day)\b"
         ),
-        _away,
+        _days_away,
     ),
     (
         ("day",),

@@ -14,7 +14,7 @@ from jazzmine_dspy.models.slot_types.calendar.english import MONTHS
 
 
 class Unit(NamedTuple):
-    """A unit of length: what it is counted in, how many of these it is, and how ISO 8601 writes it."""
+    """A unit of duration: its family, its size in that family, and its sign in ISO 8601."""
 
     family: str
     size: int
@@ -83,28 +83,28 @@ _SINCE = re.compile(r"\bsince (?:about |around |roughly |before |just after |the
 
 
 def english_lengths(text: str, date: dt.date | None) -> list[Reading]:
-    """All lengths of time that a simplified English text names."""
-    since = [] if date is None else _since(text, date)
-    found = longest([*iso_lengths(text), *_counted(text), *since])
-    lengths = [each for each in found if not _AGO.match(text[each.end :])]
-    return lengths or found
+    """Return all durations of a simplified English text."""
+    since = [] if date is None else _since_readings(text, date)
+    readings = longest([*iso_lengths(text), *_piece_readings(text), *since])
+    lengths = [each for each in readings if not _AGO.match(text[each.end :])]
+    return lengths or readings
 
 
 def iso_lengths(text: str) -> list[Reading]:
-    """Lengths as ISO 8601 writes them; those of nothing at all are refused."""
-    found = []
+    """Return durations in ISO 8601; empty ones are invalid."""
+    readings = []
     for match in _ISO.finditer(text):
         parts = [(Fraction(match[sign]), unit) for sign, unit in _SIGNED.items() if match[sign]]
         if match["TS"]:
             parts.append((Fraction(int(match["TS"]), 60), UNITS["minute"]))
         value = written(parts)
         why = "" if value else "that is no length of time"
-        found.append(Reading(match.start(), match.end(), (value,) if value else (), why))
-    return found
+        readings.append(Reading(match.start(), match.end(), (value,) if value else (), why))
+    return readings
 
 
 def written(parts: list[tuple[Fraction, Unit]]) -> str:
-    """A length in ISO 8601: in its unit where it is said in one, else in the smallest that it names.
+    """Format a duration in ISO 8601, in its only unit or else in the smallest unit of its parts.
 
     Example:
         >>> written([(Fraction(2), UNITS["week"])]), written([(Fraction(3, 2), UNITS["year"])])
@@ -118,7 +118,7 @@ def written(parts: list[tuple[Fraction, Unit]]) -> str:
     months = [part for part in parts if part[1].family == "months"]
     rest = [part for part in parts if part[1].family != "months"]
     if months and rest:
-        # A month has no number of days: years and months stay beside the rest.
+        # A month has no fixed number of days, so years and months are written separately.
         minutes = sum((number * unit.size for number, unit in rest), Fraction())
         days = minutes / UNITS["day"].size
         after = f"{days}D" if days.denominator == 1 else written([(minutes, UNITS["minute"])])[1:]
@@ -128,19 +128,19 @@ def written(parts: list[tuple[Fraction, Unit]]) -> str:
     smallest = min(unit.size for _, unit in parts)
     for unit in units:
         if unit.size <= smallest and (total / unit.size).denominator == 1:
-            return _signed(str(total // unit.size), unit)
+            return _iso_duration(str(total // unit.size), unit)
     amount = total / units[-1].size
     digits = f"{float(amount):.2f}".rstrip("0").rstrip(".")
-    return _signed(digits, units[-1]) if amount >= Fraction(1, 100) else ""
+    return _iso_duration(digits, units[-1]) if amount >= Fraction(1, 100) else ""
 
 
-def _signed(number: str, unit: Unit) -> str:
+def _iso_duration(number: str, unit: Unit) -> str:
     return f"P{unit.sign[0]}{number}{unit.sign[1]}" if len(unit.sign) == 2 else f"P{number}{unit.sign}"
 
 
-def _counted(text: str) -> list[Reading]:
-    found = [Reading(*match.span(), ("P1D",), alone=True) for match in re.finditer(r"\bovernight\b", text)]
-    found += [_either(match) for match in _OR.finditer(text)]
+def _piece_readings(text: str) -> list[Reading]:
+    readings = [Reading(*match.span(), ("P1D",), alone=True) for match in re.finditer(r"\bovernight\b", text)]
+    readings += [_either(match) for match in _OR.finditer(text)]
     start, parts = 0, list[tuple[Fraction, Unit]]()
     pieces = [*_PIECE.finditer(text)]
     for match, following in itertools.zip_longest(pieces, pieces[1:]):
@@ -157,7 +157,7 @@ def _counted(text: str) -> list[Reading]:
             parts.append((Fraction(tail[1]), UNITS["minute"]))
             end = tail.end()
         if not text[:start].endswith(("in ", "in about ", "in around ")):
-            found.append(_length(text, start, end, parts))
+            readings.append(_length(text, start, end, parts))
         parts = []
     if match := _LETTERS.fullmatch(text):
         names = ("year", "month", "week", "day", "hour", "minute")
@@ -167,8 +167,8 @@ def _counted(text: str) -> list[Reading]:
             if number
         ]
         if parts and re.search("[a-z]", text) and written(parts):
-            found.append(Reading(0, len(text), (written(parts),), alone=True))
-    return found
+            readings.append(Reading(0, len(text), (written(parts),), alone=True))
+    return readings
 
 
 def _piece(match: re.Match[str]) -> tuple[Fraction, Unit]:
@@ -203,15 +203,15 @@ def _length(text: str, start: int, end: int, parts: list[tuple[Fraction, Unit]])
     )
     if not value:
         return Reading(start, end, why_not="that is no length of time")
-    # Some other day, and a day that is spoken of.
-    said = text[start:end]
-    day = said == "another day" and not _GOES_ON.search(before)
-    day = day or (said in _A_DAY and bool(_WHAT_A.search(before) or _DAY_TRIP.match(after)))
+    # "another day" means a later day, "what a day" means a day, not a duration.
+    words = text[start:end]
+    day = words == "another day" and not _GOES_ON.search(before)
+    day = day or (words in _A_DAY and bool(_WHAT_A.search(before) or _DAY_TRIP.match(after)))
     return Reading(start, end, (value,), alone=bool(idle or other or again or rated or day))
 
 
 def _either(match: re.Match[str]) -> Reading:
-    """``2 or 3 weeks``: either of two."""
+    """Read ``2 or 3 weeks`` with two values."""
     if match["u2"]:
         unit, numbers = UNITS[match["u2"]], [Fraction(1), Fraction(2)]
         if match[0].endswith("so"):
@@ -231,19 +231,21 @@ def _either(match: re.Match[str]) -> Reading:
     return Reading(match.start(), match.end(), tuple(values))
 
 
-def _since(text: str, date: dt.date) -> list[Reading]:
-    found = []
+def _since_readings(text: str, date: dt.date) -> list[Reading]:
+    readings = []
     for match in _SINCE.finditer(text):
         rest = text[match.end() :]
-        day, length = _begun(rest, date)
+        day, length = _first_day(rest, date)
         if day is None or day > date:
             continue
-        found.append(Reading(match.start(), match.end() + length, (passed(day, date),) if day < date else ()))
-    return found
+        readings.append(
+            Reading(match.start(), match.end() + length, (passed(day, date),) if day < date else ())
+        )
+    return readings
 
 
-def _begun(rest: str, date: dt.date) -> tuple[dt.date | None, int]:
-    """The day that a text begins with, in the past, and the length of its words."""
+def _first_day(rest: str, date: dt.date) -> tuple[dt.date | None, int]:
+    """Return the past day at the beginning of a text, and the length of its words."""
     days = [
         each
         for each in english_days(rest, DateContext(date, ("dm",), past=True))
@@ -264,7 +266,7 @@ def _begun(rest: str, date: dt.date) -> tuple[dt.date | None, int]:
 
 
 def passed(day: dt.date, date: dt.date) -> str:
-    """How long ago a day is: in whole months, under two in whole weeks, under one of these in days.
+    """Return how long ago a day is: in whole months from two on, in whole weeks from one on, else in days.
 
     Example:
         >>> passed(dt.date(2025, 12, 25), dt.date(2026, 3, 4)), passed(dt.date(2026, 2, 10), dt.date(2026, 3, 4))

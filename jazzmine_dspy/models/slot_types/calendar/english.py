@@ -1,4 +1,4 @@
-"""English as it is written to an assistant, simplified: numbers in digits, names of days and months spelt out."""
+"""Simplify English messages: numbers become digits, names of days and months are spelt out."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _ORDINALS = {
 } | {"twentieth": 20, "thirtieth": 30}
 _NUMBERS = {word: n for n, word in enumerate(SMALL_NUMBERS)} | _TENS | {"fourty": 40}
 
-_SAME = {
+_SPELLINGS = {
     "tomorow": "tomorrow", "tommorow": "tomorrow", "tommorrow": "tomorrow", "tomorro": "tomorrow",
     "tmrw": "tomorrow", "tmr": "tomorrow", "tmw": "tomorrow", "tomoz": "tomorrow", "tmoro": "tomorrow",
     "tomoro": "tomorrow", "2morrow": "tomorrow", "2moro": "tomorrow", "2mrw": "tomorrow",
@@ -107,7 +107,7 @@ _SAME = {
     "untill": "until",
 }  # fmt: skip
 
-_SAME |= {f"{name}'s": name for name in DAYS + MONTHS} | {f"{name}s": f"{name}s" for name in DAYS}
+_SPELLINGS |= {f"{name}'s": name for name in DAYS + MONTHS} | {f"{name}s": f"{name}s" for name in DAYS}
 
 _WORD = re.compile(r"[a-z0-9]*[a-z]+(?:'[a-z]+)?")
 _COMPOUND = re.compile(
@@ -135,18 +135,18 @@ _SECOND = re.compile(
 
 
 def normalize_english(text: str) -> str:
-    """A text in small letters with numbers in digits, and days, months and units by one spelling.
+    """Lower-case a text, with numbers in digits and one spelling for days, months and units.
 
-    "First" to "ninth" get a zero before them, for they seldom are days: "the second is broken".
+    "First" to "ninth" become "01st" to "09th", because they are rarely days: "the second is broken".
 
     Example:
         >>> normalize_english("Tues the twenty-first, at half past SIX")
         'tuesday the 21st, at half past 6'
     """
     text = lowered(text)
-    text = _COMPOUND.sub(_joined, text)
+    text = _COMPOUND.sub(_compound_number, text)
     text = _SECOND.sub("02nd", text)
-    text = _WORD.sub(_spelt, text)
+    text = _WORD.sub(_normalize_word, text)
     text = re.sub(r"\b(\d{1,3}) hundred(?: and)? (\d\d?)\b", lambda m: str(100 * int(m[1]) + int(m[2])), text)
     text = re.sub(r"\b(a|\d{1,2}) hundred\b", lambda m: "100" if m[1] == "a" else f"{m[1]}00", text)
     text = _TWELVE.sub(lambda m: f"{m[1]} {0 if m[2] == 'midnight' else 12}", text)
@@ -154,13 +154,13 @@ def normalize_english(text: str) -> str:
 
 
 def lowered(text: str) -> str:
-    """A text in small letters, with plain quotes, dashes and spaces, in whatever language."""
+    """Lower-case a text of any language, with plain quotes, dashes and spaces."""
     text = unicodedata.normalize("NFKC", text.replace("½", " 1/2")).casefold()
     text = re.sub("[\u2018\u2019\u02bc\u0060\u00b4]", "'", text).replace("\u2044", "/")
     return " ".join(re.sub("[\u2010-\u2015\u2212]", "-", text).split())
 
 
-def _joined(match: re.Match[str]) -> str:
+def _compound_number(match: re.Match[str]) -> str:
     tens, unit = _NUMBERS[match[1]], match[2]
     return str(tens + _NUMBERS[unit]) if unit in _NUMBERS else ordinal(tens + _ORDINALS[unit])
 
@@ -171,7 +171,7 @@ _MISSPELT = [name for name in DAYS + MONTHS if len(name) >= 6]
 
 @lru_cache(maxsize=4096)
 def _misspelt(word: str) -> str | None:
-    """The day or the month that a word of five letters and more is but for one slip: "fryday", "thurdsay"."""
+    """Return the day or month that a word misspells by one slip: "fryday", "thurdsay"."""
     if not 5 <= len(word) <= 10 or word in _NO_DAY:
         return None
     from rapidfuzz.distance import OSA
@@ -182,10 +182,10 @@ def _misspelt(word: str) -> str | None:
     return near[0] if len(near) == 1 else None
 
 
-def _spelt(match: re.Match[str]) -> str:
+def _normalize_word(match: re.Match[str]) -> str:
     word, bare = match[0], match[0].removesuffix("ish")
-    if word in _SAME:
-        return _SAME[word]
+    if word in _SPELLINGS:
+        return _SPELLINGS[word]
     if bare in _NUMBERS:
         return f"{_NUMBERS[bare]}{word.removeprefix(bare)}"
     if word in _ORDINALS and word not in ("second", "zeroth"):
@@ -201,6 +201,6 @@ def _day(match: re.Match[str]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """A number with its ending: ``21st``."""
+    """Format an ordinal: ``21st``."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

@@ -1,8 +1,8 @@
 """Dates and lengths of time in languages other than English, by the names that dateparser holds of each language.
 
-Only what is beyond doubt is read. dateparser itself also takes "Mai", "5" and "eine Sekunde" for days, so its tables
-are used inside a frame of ours; a weekday or a month with a word beside it that the tables do not know ("nächsten
-Freitag") is left to a language model.
+Reads unambiguous expressions only. dateparser itself also reads "Mai", "5" and "eine Sekunde" as days, so this module
+uses its tables with stricter rules. A weekday or a month next to an unknown word ("nächsten Freitag") is left to a
+language model.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ _NUMBERS = {
     "nl": "een twee drie vier vijf zes zeven acht negen tien elf twaalf",
     "pt": "um dois tres quatro cinco seis sete oito nove dez onze doze",
 }
-"""Numbers as words, which the tables lack for most languages; without accents, as all that follows."""
+"""Number words, which the tables lack for most languages; without accents, like everything below."""
 
 _ONE = "ein eine einem einen einer eines un una une uno um uma een"
 _OTHER_DAYS = {"pasado manana": 2, "dopodomani": 2, "depois de amanha": 2, "amanha": 1, "aujourd'hui": 0}
 _DAYS_AWAY = {"0 day ago": 0, "1 day ago": -1, "2 day ago": -2, "in 1 day": 1, "in 2 day": 2}
 _UNITS = ("year", "month", "week", "day", "hour", "minute")
-_MODIFIED = re.compile(
+_WEEKDAY_MODIFIER = re.compile(
     r"\b(?:nachst|kommend|letzt|vorig|vergang|jed|ubernachst|prochain|dernier|chaque|tous|proxim|pasad|"
     r"cada|todos|"
     r"siguiente|ogni|scors|prossim|volgend|vorig|elke|guten|heute|gestern|am morgen|la manana|que viene|"
     r"in einer|in zwei|dans|en huit|dentro|fra)"
 )
-"""Words beside a weekday that make it another one than the next."""
+"""Words next to a weekday that may mean another one than the next."""
 
 _MORNING = re.compile(r"\b(?:am|guten|heute|gestern|jeden|la|buena|esta|goede|van) $")
-_DENIED = re.compile(
+_NEGATION = re.compile(
     r"\b(?:nicht|kein\w*|ohne|ausser|statt|pas|sauf|sans|jamais|no|non|nunca|menos|salvo|excepto|niet|"
     r"geen|behalve|nao|"
     r"exceto|tranne|inte|ikke|ei)\b(?:[^\w.;!?]+\w+){0,2}[^\w.;!?]*$"
 )
-_LEFT = re.compile(r"\b[^\W\d_]{1,3}\b|[^\w]+")
+_NEUTRAL = re.compile(r"\b[^\W\d_]{1,3}\b|[^\w]+")
 
 
 class Words(NamedTuple):
-    """What a language calls days, months and units, as patterns over a text without accents."""
+    """Names of days, months and units in a language, for texts without accents."""
 
     weekdays: dict[str, int]
     months: dict[str, int]
@@ -64,41 +64,41 @@ class Words(NamedTuple):
 
 
 def days(text: str, near: DateContext, locale: str) -> list[Reading]:
-    """All dates that a text in another language names beyond doubt."""
+    """Return all unambiguous dates of a text in another language."""
     words, text = _words(_language(locale)), bare(text)
     return longest([*numeric_days(text, near), *(() if words is None else _named_days(text, near, words))])
 
 
 def lengths(text: str, locale: str) -> list[Reading]:
-    """All lengths of time that a text in another language names beyond doubt."""
+    """Return all unambiguous durations of a text in another language."""
     words, text = _words(_language(locale)), bare(text)
-    # "In two weeks" is a day.
+    # "In two weeks" is a date.
     if words is None or not words.units or any(pattern.search(text) for pattern, _, _ in words.counted):
         return []
-    number, unit, found = _either(words.numbers), _either(words.units), list[Reading]()
+    number, unit, readings = _either(words.numbers), _either(words.units), list[Reading]()
     for match in re.finditer(rf"(?<![\w.,])(\d{{1,4}}(?:[.,]\d)?|{number}) ({unit})\b", text):
         count = words.numbers.get(match[1]) or Fraction(match[1].replace(",", "."))
         value = written([(Fraction(count), UNITS[words.units[match[2]]])])
-        found += [Reading(*match.span(), (value,))] if value else []
-    return longest(found)
+        readings += [Reading(*match.span(), (value,))] if value else []
+    return longest(readings)
 
 
 def only_match(text: str, readings: Sequence[Reading]) -> Reading | None:
-    """The reading beside which a text says nothing: signs and words of three letters, none of which denies."""
+    """Return the only reading of a text whose other words are short (at most three letters) and do not negate it."""
     if len(readings) != 1:
         return None
     rest = bare(text[: readings[0].start] + "|" + text[readings[0].end :])
-    return None if _DENIED.search(rest) or _LEFT.sub("", rest) else readings[0]
+    return None if _NEGATION.search(rest) or _NEUTRAL.sub("", rest) else readings[0]
 
 
 def matches_in(text: str, readings: Sequence[Reading]) -> list[Reading]:
-    """The readings in a longer message that no word before them denies, each with one value."""
+    """Return the unambiguous readings of a longer message without a negation before them."""
     certain = (each for each in readings if len(each.values) == 1 and not each.alone)
-    return [each for each in certain if not _DENIED.search(bare(text[: each.start]))]
+    return [each for each in certain if not _NEGATION.search(bare(text[: each.start]))]
 
 
 def bare(text: str) -> str:
-    """A text in small letters without its accents; as long as before."""
+    """Remove the accents of a text; its length does not change."""
     return "".join(
         sign if len(sign) == 1 else sign[0]
         for sign in (unicodedata.normalize("NFD", letter) for letter in text)
@@ -121,7 +121,7 @@ def _named_days(text: str, near: DateContext, words: Words) -> Iterator[Reading]
         for match in re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
         if not _MORNING.search(text[: match.start()])
     )
-    counted = (
+    offsets = (
         (match, moved(near.date, step * count, unit))
         for pattern, unit, step in words.counted
         for match in pattern.finditer(text)
@@ -131,16 +131,16 @@ def _named_days(text: str, near: DateContext, words: Words) -> Iterator[Reading]
         (match, near.weekday(number))
         for name, number in words.weekdays.items()
         for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-        if not _MODIFIED.search(text[: match.start()][-14:] + "|" + text[match.end() :][:14])
+        if not _WEEKDAY_MODIFIER.search(text[: match.start()][-14:] + "|" + text[match.end() :][:14])
     )
-    for match, day in (*relative, *counted, *weekdays):
+    for match, day in (*relative, *offsets, *weekdays):
         if day is not None:
             yield Reading(*match.span(), (day.isoformat(),))
 
 
 @functools.lru_cache(maxsize=16)
 def _words(language: str) -> Words | None:
-    """What dateparser knows of a language; None where it has no table of it."""
+    """Return the names that dateparser has for a language; None for unknown languages."""
     try:
         info: dict[str, Any] = importlib.import_module(
             f"dateparser.data.date_translation_data.{language}"
@@ -185,7 +185,7 @@ def _plain(names: Iterable[str]) -> list[str]:
 
 
 def _either(names: Iterable[str]) -> str:
-    """A pattern of several names, the longest first."""
+    """Return a pattern of alternatives, the longest first."""
     return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
 
 

@@ -11,11 +11,10 @@ from jazzmine_dspy.models.slot_types.calendar.english import DAYS
 
 
 class Hours(NamedTuple):
-    """Which of two readings of "at 7" is meant: the one within these minutes of the day."""
+    """The minutes of the day that decide between two readings of "at 7"."""
 
     first: int = 7 * 60
     last: int = 19 * 60 - 1
-    ambiguous: bool = True
 
 
 _MERIDIEM = r"(?P<ap> ?(?:[ap]\.? ?m\b\.?)|(?<=\d)[ap]\b)"
@@ -82,23 +81,23 @@ _PRICED = re.compile(
 
 
 def english_times(text: str, hours: Hours) -> list[Reading]:
-    """All times that a simplified English text names."""
+    """Return all times of a simplified English text."""
     if not _TIMELIKE.search(text):
         return []
-    found = [_read(match, hours) for match in _CLOCK.finditer(text)]
-    return longest([each for each in found if each is not None])
+    readings = [_clock_reading(match, hours) for match in _CLOCK.finditer(text)]
+    return longest([each for each in readings if each is not None])
 
 
 def plain_times(text: str) -> list[Reading]:
-    """Times in digits, with a colon, a point or an h, as every language writes them; nothing in them is in doubt."""
-    found = []
+    """Return times in digits with a colon, a point or an h, the same in every language and unambiguous."""
+    readings = []
     for match in _DIGITS.finditer(text):
         hour, minute = int(match["h"]), int(match["m"] or match["n"] or 0)
         dotted = match["s"] == "." and not match["u"]
         if _PRICE.match(text[match.end() :]) or (dotted and minute > 59):
             continue
-        found.append(_reading(match.start(), match.end(), hour, minute, (hour,), alone=dotted))
-    return found
+        readings.append(_reading(match.start(), match.end(), hour, minute, (hour,), alone=dotted))
+    return readings
 
 
 _DIGITS = re.compile(
@@ -107,7 +106,7 @@ _DIGITS = re.compile(
 )
 
 
-def _read(match: re.Match[str], hours: Hours) -> Reading | None:
+def _clock_reading(match: re.Match[str], hours: Hours) -> Reading | None:
     text, end, part = match.string, match.end(), (match["part"] or "") + (match["pre"] or "")
     start = match.end("pre") if match["pre"] else match.start()
     if match["word"]:
@@ -119,38 +118,38 @@ def _read(match: re.Match[str], hours: Hours) -> Reading | None:
     form = next(name for name in ("h2", "h3", "h5", "h6", "h7") if match[name])
     digits = match["m3"] or match["m4"] or match["m5"] or match["m6"] or "0"
     hour, minute = int(match[form]), 30 if form == "h2" else int(digits.replace("oh ", ""))
-    prepared = match["p5"] or match["p6"]
-    start = match.start(form) if prepared else start
+    preposition = match["p5"] or match["p6"]
+    start = match.start(form) if preposition else start
     before = text[max(0, start - 40) : start]
-    led = match["pre"] or _LONE.search(before) or _DAY_BEFORE.search(before)
+    lead = match["pre"] or _LONE.search(before) or _DAY_BEFORE.search(before)
     dotted = match["sep"] == "." and not certain
-    priced = _PRICED.search(before) is not None
+    is_price = _PRICED.search(before) is not None
     if form == "h7":
-        refused = (
+        is_other = (
             (not half and _NUMBER_BEFORE.search(before))
             if certain
-            else priced or not _NOUN_AFTER.match(text, end)
+            else is_price or not _NOUN_AFTER.match(text, end)
         )
     else:
-        refused = (dotted and minute > 59) or (form != "h2" and _PRICE.match(text[end:]))
-    if refused:
+        is_other = (dotted and minute > 59) or (form != "h2" and _PRICE.match(text[end:]))
+    if is_other:
         return None
-    alone = (dotted or (form == "h7" and not certain)) and (not led or priced)
+    alone = (dotted or (form == "h7" and not certain)) and (not lead or is_price)
     if form == "h5":
-        alone = not (prepared or certain or match["pre"])
+        alone = not (preposition or certain or match["pre"])
     elif form == "h6":
-        alone = not (certain or (prepared and not _YEAR.fullmatch(match["h6"] + match["m6"])))
+        alone = not (certain or (preposition and not _YEAR.fullmatch(match["h6"] + match["m6"])))
     return _reading(start, end, hour, minute, _choices(match, hour, minute, half, part, hours), alone=alone)
 
 
 def _choices(
     match: re.Match[str], hour: int, minute: int, half: str, part: str, hours: Hours
 ) -> tuple[int, ...]:
-    """The hours of the day that an hour of the clock may mean, the one within the hours alone where it is one."""
+    """Return the possible hours of the day for an hour of the clock; one if only one is within ``hours``."""
     if half and hour <= 12:
         return (hour % 12 + (12 if half == "p" else 0),)
-    written = match["h3"] or match["h5"] or match["h6"] or ""
-    if hour > 12 or hour == 0 or re.fullmatch("0.", written) or match["sh"] or match["h6"]:
+    digits = match["h3"] or match["h5"] or match["h6"] or ""
+    if hour > 12 or hour == 0 or re.fullmatch("0.", digits) or match["sh"] or match["h6"]:
         return (hour,)
     late = "night" in part and "tonight" not in part and (hour == 12 or hour < 5)
     if "morning" in part or "breakfast" in part or late:
@@ -166,25 +165,27 @@ def _choices(
 
 
 def _relative(match: re.Match[str], start: int, half: str, part: str, hours: Hours) -> Reading | None:
-    """``quarter to 8``: minutes beside an hour, which decides the half of the day with its minutes."""
+    """Read ``quarter to 8``; the resulting time decides between morning and evening."""
     word, hour, end = match["rel"], int(match["h1"]), match.end()
     minutes = next((value for name, value in _MINUTES.items() if word.startswith(name)), 0) or int(
         word.split()[0]
     )
     step = -minutes if match["way"] in ("to", "before", "of", "till") else minutes
-    # "2 to 3 people", "5 of 12", "2 before 9": numbers beside each other are times only in steps as people say them.
-    spoken = not word.isdigit() or (minutes % 5 == 0 and match["way"] in ("to", "past"))
-    clear = half or part or (spoken and _NOUN_AFTER.match(match.string, match.end("h1")))
+    # "2 to 3 people", "5 of 12", "2 before 9": two numbers are a time only in steps of five minutes.
+    idiomatic = not word.isdigit() or (minutes % 5 == 0 and match["way"] in ("to", "past"))
+    clear = half or part or (idiomatic and _NOUN_AFTER.match(match.string, match.end("h1")))
     if hour > 24 or not 0 < minutes < 60 or not clear:
         return None
     twelve = 0 < hour <= 12
     if twelve and not (half or part):
         clock = (hour * 60 + step) % (12 * 60)
-        said = clock // 60 or 12
-        return _reading(start, end, said, clock % 60, _choices(match, said, clock % 60, half, part, hours))
-    # "quarter to 12 at night" is before midnight: the half of the day is that of the hour that is named.
-    named = _choices(match, hour, 0, half, part, hours)[0] if twelve else hour
-    total = (named * 60 + step) % (24 * 60)
+        clock_hour = clock // 60 or 12
+        return _reading(
+            start, end, clock_hour, clock % 60, _choices(match, clock_hour, clock % 60, half, part, hours)
+        )
+    # "quarter to 12 at night" is before midnight: the named hour decides between morning and evening.
+    day_hour = _choices(match, hour, 0, half, part, hours)[0] if twelve else hour
+    total = (day_hour * 60 + step) % (24 * 60)
     return _reading(start, end, total // 60, total % 60, (total // 60,))
 
 

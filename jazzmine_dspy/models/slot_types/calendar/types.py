@@ -28,31 +28,30 @@ from jazzmine_dspy.models.slots import (
     slot_type,
 )
 
-# The grammars are imported where they are needed: compiling their expressions takes some 50 ms, and many programs
-# have no slot of these types.
+# The grammars are imported on first use: compiling them takes about 50 ms, and many programs have no such slots.
 _SOME_DAY = dt.date(2026, 3, 4)
 _DAY = 24 * 60
 _LONGEST = 2000
-"""Characters of a message that are read; further on people tell stories."""
+"""Characters of a message that are parsed."""
 
 
 class CalendarType(TextType):
-    """What dates, times and durations have in common; each says how it finds its readings in a text."""
+    """Base of dates, times and durations; subclasses implement :meth:`readings`."""
 
     example_shown = False
     form: ClassVar[re.Pattern[str]]
-    """What a value looks like in normal form."""
+    """The pattern of a value in normal form."""
     bounds: ClassVar[str] = ""
-    """What ``min`` and ``max`` are, with an example."""
+    """Describes ``min`` and ``max``, with an example."""
 
     @abstractmethod
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
-        """All readings in a simplified text, in its order."""
+        """Return all readings of a simplified text, in order."""
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """The values that a text may be which says nothing else; the slot's own pattern comes first."""
-        found = self._whole(slot, text, at)
-        values = list(found.values) if found is not None else []
+        """Return the possible values of a bare text; the pattern of the slot comes first."""
+        reading = self._whole(slot, text, at)
+        values = list(reading.values) if reading is not None else []
         if slot.pattern is not None:
             values = [value for value in values if not breaks_pattern(slot, value)]
             own = pattern_match(slot, text)
@@ -60,86 +59,86 @@ class CalendarType(TextType):
         return values
 
     def find_values(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """Values in a longer message, without those that it denies or takes back again."""
-        said = _said(text, at)
-        found = self.readings(slot, said, at)
+        """Return values of a longer message that it does not negate or correct."""
+        simplified = _simplify(text, at)
+        readings = self.readings(slot, simplified, at)
         if _is_english(at):
-            counted = self.ranged and relates(said, found, hours=self.name == "time")
-            found = [] if counted else matches_in(said, found)
-            if not found and (language := day_language(text[:_LONGEST])) is not None:
+            is_relative = self.ranged and relates(simplified, readings, hours=self.name == "time")
+            readings = [] if is_relative else matches_in(simplified, readings)
+            if not readings and (language := day_language(text[:_LONGEST])) is not None:
                 return self.find_values(slot, text, at._replace(locale=language))
         else:
             from jazzmine_dspy.models.slot_types.calendar import foreign
 
-            found = foreign.matches_in(said, found)
-        return list(dict.fromkeys(value for each in found for value in each.values))
+            readings = foreign.matches_in(simplified, readings)
+        return list(dict.fromkeys(value for each in readings for value in each.values))
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
-        """The normal form of a value however it is written; as it is where it has none or several."""
+        """Convert a value to its normal form; it does not change if it has none or several."""
         if not isinstance(value, str) or (slot.pattern is not None and not breaks_pattern(slot, value)):
             return value
         values = self.candidates(slot, value, at) or self.find_values(slot, value, at)
         return values[0] if len(values) == 1 else value
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
-        """Why it is no value, why it is none that there is, or which of two it might be."""
+        """Return why a value is invalid or which values it may mean; "" if it is valid."""
         if slot.pattern is not None and isinstance(value, str) and not breaks_pattern(slot, value):
             return ""
         if not isinstance(value, str) or not value.strip():
             return f"{value!r} is no {self.name}"
-        found = self._whole(slot, value, at)
-        if found is not None and found.why_not:
-            return found.why_not[0].upper() + found.why_not[1:]
+        reading = self._whole(slot, value, at)
+        if reading is not None and reading.why_not:
+            return reading.why_not[0].upper() + reading.why_not[1:]
         values = self.candidates(slot, value, at)
         if len(values) > 1:
             return f"{value!r} may be {' or '.join(values)}"
         return self._outside(slot, value, at) if values == [value] else f"{value!r} is no {self.name}"
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
-        """Also a text that names nothing but a value that there is not, or that lacks a part."""
-        found = self._whole(slot, text, at)
-        return (found is not None and bool(found.why_not)) or super().is_attempt(slot, text, at)
+        """Also accept a bare text with an invalid or incomplete value."""
+        reading = self._whole(slot, text, at)
+        return (reading is not None and bool(reading.why_not)) or super().is_attempt(slot, text, at)
 
-    def bound(self, given: Any, date: dt.date | None) -> Any:
-        """What a slot's ``min`` or ``max``, or a value in normal form, is compared by; None where it is no bound."""
+    def bound(self, value: Any, date: dt.date | None) -> Any:
+        """Convert ``min``, ``max`` or a value in normal form for comparison; None if it is not a bound."""
         return None
 
     def definition_error(self, slot: Slot) -> str:
-        """Bounds that are none, or that leave no value."""
+        """Return why the bounds are invalid or exclude every value."""
         first, last = self.bound(slot.min, _SOME_DAY), self.bound(slot.max, _SOME_DAY)
         if self.ranged and ((slot.min is None) < (first is None) or (slot.max is None) < (last is None)):
             return f"min and max of a {self.name} are {self.bounds}"
         return "min is after max" if first is not None and last is not None and first > last else ""
 
     def _outside(self, slot: Slot, value: str, at: ReadingContext) -> str:
-        """Why a value in normal form is before ``min`` or after ``max``; "" where it is not."""
+        """Return why a value in normal form is out of bounds; "" if it is within them."""
         first, last, own = (self.bound(each, at.date) for each in (slot.min, slot.max, value))
         unit = "time" if self.name == "time" else "day"
         if first is not None and own < first:
-            return f"{value} is too early: the first {unit} is {_shown(first)}"
+            return f"{value} is too early: the first {unit} is {_format_bound(first)}"
         return (
-            f"{value} is too late: the last {unit} is {_shown(last)}"
+            f"{value} is too late: the last {unit} is {_format_bound(last)}"
             if last is not None and own > last
             else ""
         )
 
     def _whole(self, slot: Slot, text: str, at: ReadingContext) -> Reading | None:
-        own = _said(text, at)
-        found = self.readings(slot, own, at)
+        simplified = _simplify(text, at)
+        readings = self.readings(slot, simplified, at)
         if _is_english(at):
-            if not found and (language := day_language(text[:_LONGEST])) is not None:
+            if not readings and (language := day_language(text[:_LONGEST])) is not None:
                 return self._whole(slot, text, at._replace(locale=language))
-            return only_match(own, found)
+            return only_match(simplified, readings)
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
-        return foreign.only_match(own, found)
+        return foreign.only_match(simplified, readings)
 
 
-def _shown(bound: dt.date | int) -> str:
+def _format_bound(bound: dt.date | int) -> str:
     return f"{bound // 60:02d}:{bound % 60:02d}" if isinstance(bound, int) else bound.isoformat()
 
 
-def _said(text: str, at: ReadingContext) -> str:
+def _simplify(text: str, at: ReadingContext) -> str:
     return normalize_english(text[:_LONGEST]) if _is_english(at) else lowered(text[:_LONGEST])
 
 
@@ -152,8 +151,8 @@ class Date(CalendarType):
     """A day, as ``YYYY-MM-DD``; words count from the date of the turn.
 
     ``min`` and ``max`` are days, in words ("today") or as ``YYYY-MM-DD``. With a ``max`` of today or earlier, days
-    without a year are those behind, and years in two digits are never ahead. ``year: required`` refuses a day without
-    a year, so that the user is asked for it; this is the default of dates of birth.
+    without a year are in the past, and years in two digits are never in the future. ``year: required`` rejects a day
+    without a year, so that the assistant asks for it; this is the default for dates of birth.
     """
 
     example = "2026-03-14"
@@ -162,7 +161,7 @@ class Date(CalendarType):
     form = re.compile(r"\d{4}-\d\d-\d\d")
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
-        """Dates in words and digits; of those without a year in a text without a date, none."""
+        """Return dates in words and digits; without a date of the turn only numeric dates with a year."""
         if at.date is None:
             near = DateContext(dt.date(2000, 1, 1), orders(at.locale, at.region))
             return [
@@ -179,16 +178,16 @@ class Date(CalendarType):
 
         return foreign.days(text, near, at.locale)
 
-    def bound(self, given: Any, date: dt.date | None) -> dt.date | None:
+    def bound(self, value: Any, date: dt.date | None) -> dt.date | None:
         """A day."""
-        return bound(given, date)
+        return bound(value, date)
 
 
 @slot_type("time")
 class Time(CalendarType):
     """A time of day, as ``HH:MM`` of 24 hours.
 
-    Of two readings ("at 7") the one between ``min`` and ``max`` is meant; without these the one from 07:00 to 18:59.
+    An ambiguous time ("at 7") is the one between ``min`` and ``max``; without them the one from 07:00 to 18:59.
     """
 
     example = "18:30"
@@ -197,28 +196,28 @@ class Time(CalendarType):
     form = re.compile(r"\d\d:\d\d")
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
-        """Times in words and digits."""
+        """Return times in words and digits."""
         from jazzmine_dspy.models.slot_types.calendar.times import Hours, english_times, plain_times
 
         first, last = minutes(slot.min), minutes(slot.max)
         hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
         return english_times(text, hours) if _is_english(at) else plain_times(text)
 
-    def bound(self, given: Any, date: dt.date | None) -> int | None:
+    def bound(self, value: Any, date: dt.date | None) -> int | None:
         """Minutes since midnight."""
-        time = minutes(given)
+        time = minutes(value)
         return None if time is None or time > _DAY else time
 
 
 @slot_type("duration")
 class Duration(CalendarType):
-    """A length of time in the unit in which it is said, as ISO 8601: ``P2W``, ``PT90M``."""
+    """A duration in ISO 8601, in the unit of the message: ``P2W``, ``PT90M``."""
 
     example = "P2W"
     form = re.compile(r"P[\dT.YMWDHS]+")
 
     def readings(self, slot: Slot, text: str, at: ReadingContext) -> list[Reading]:
-        """Lengths, and the time since a day that is named."""
+        """Return durations, and the time since a named day."""
         from jazzmine_dspy.models.slot_types.calendar.durations import english_lengths, iso_lengths
 
         if _is_english(at):
@@ -232,7 +231,7 @@ _OF_BIRTH = re.compile(r"\b(?:born|birth|birthdate|birthday|dob)\b", re.IGNORECA
 
 
 def _needs_year(slot: Slot, *, past: bool) -> bool:
-    """Whether a date must name its year: the slot says so, or it is a day behind and a date of birth by its name.
+    """Whether a date must name its year: the slot requires it, or it is a date of birth in the past.
 
     Example:
         >>> born = Slot(name="born", type="date", max="today")
@@ -244,37 +243,41 @@ def _needs_year(slot: Slot, *, past: bool) -> bool:
     return past and _OF_BIRTH.search(f"{slot.name.replace('_', ' ')} {slot.description}") is not None
 
 
-def bound(given: Any, date: dt.date | None) -> dt.date | None:
-    """The day that a slot's ``min`` or ``max`` names, counted from the turn's date.
+def bound(value: Any, date: dt.date | None) -> dt.date | None:
+    """Convert ``min`` or ``max`` of a slot to a day, relative to the date of the turn.
 
     Example:
         >>> bound("tomorrow", dt.date(2026, 3, 4)), bound("2026-05-01", None)
         (datetime.date(2026, 3, 5), datetime.date(2026, 5, 1))
     """
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         return None
     try:
-        return dt.date.fromisoformat(given)
+        return dt.date.fromisoformat(value)
     except ValueError:
         from jazzmine_dspy.models.slot_types.calendar.days import english_days
 
-        said = normalize_english(given)
-        found = only_match(said, english_days(said, DateContext(date))) if date is not None else None
+        simplified = normalize_english(value)
+        reading = (
+            only_match(simplified, english_days(simplified, DateContext(date))) if date is not None else None
+        )
         return (
-            dt.date.fromisoformat(found.values[0]) if found is not None and len(found.values) == 1 else None
+            dt.date.fromisoformat(reading.values[0])
+            if reading is not None and len(reading.values) == 1
+            else None
         )
 
 
-def minutes(given: Any) -> int | None:
-    """Minutes since midnight of a time such as ``18:30``; YAML reads a bare ``9:30`` as 570, and 9 is nine o'clock.
+def minutes(value: Any) -> int | None:
+    """Convert a time such as ``18:30`` to minutes since midnight; YAML reads ``9:30`` as 570, and 9 is nine o'clock.
 
     Example:
         >>> minutes("18:30"), minutes(570), minutes(9)
         (1110, 570, 540)
     """
-    if isinstance(given, str):
-        hour, colon, minute = given.partition(":")
+    if isinstance(value, str):
+        hour, colon, minute = value.partition(":")
         return int(hour) * 60 + int(minute) if colon and hour.isdecimal() and minute.isdecimal() else None
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return int(given) if given > 24 else int(given) * 60
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value) if value > 24 else int(value) * 60
     return None

@@ -190,7 +190,7 @@ _TAKES_UP = re.compile(
     r"let'?s do|do (?:it|that)|now)\b",
     re.IGNORECASE,
 )
-_PUTS_OFF = re.compile(r"\b(?:later|not (?:now|yet)|another time)\b", re.IGNORECASE)
+_PUTS_OFF = re.compile(r"\b(?:later|not (?:that |this )?(?:now|yet)|another time)\b", re.IGNORECASE)
 _BEFORE = re.compile(r"\b(?:first|before (?:that|we)|instead)\b", re.IGNORECASE)
 
 

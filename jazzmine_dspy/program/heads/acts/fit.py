@@ -1,4 +1,4 @@
-"""Fitting the head of acts: on the phrase bank, and from there on labelled turns where there are some."""
+"""Fit the head of acts on the phrase bank, and then on labelled turns if there are any."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
 
 PENALTY = 1.0
 PULLS = (3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0)
-"""How hard labelled turns find it to move weights away from the package's: the values that are compared."""
+"""Penalties for moving weights away from those of the package; the best one is chosen."""
 
 USUAL_PULL = 300.0
 _DOUBT = 6.0
-"""The pull where no turn speaks for another, and how many nats of log-loss a pull ten times off has to gain."""
+"""The default pull, and the gain in log-loss (nats) that a ten times different pull needs."""
 
 _SCALE_PULL = 10.0
-"""How many turns the package's scales of the acts are worth."""
+"""Weight of the scales of the package, in turns."""
 
 MOST_ROWS = 2_000
-"""Labelled turns that are learnt from; the time to fit grows with the cube of their number."""
+"""Most labelled turns for training; the time to fit grows with the cube of their number."""
 
 WANTED_RIGHT = 0.95
-"""Share of right decisions that the gate is set for."""
+"""Share of right decisions that the gate requires."""
 
 _FEWEST = 30
 _LAST, _LAST_RIGHT, _LIKELY = 5, 0.8, 0.5
 _ACT_OF = {"set_slot": "value", "correct_slot": "correct", "clear_slot": "clear", "skip_slot": "skip",
            "start_flow": "start", "clarify": "start"}  # fmt: skip
 UNMEASURED = Sure((0.6, 0.3, 0.0, 0.0, 0.0, -1.0, -0.3, 0.0, -0.3, -0.3), 1.2)
-"""How sure a head is that was never compared with labels."""
+"""The confidence model of a head that was never measured on labels."""
 
 
 def acts_of(commands: Iterable[Command], starts: bool = False) -> tuple[str, ...]:
-    """The acts that a message's commands amount to.
+    """Return the acts of the commands of a message.
 
     Example:
         >>> from jazzmine_dspy.models.commands import Affirm, SetSlot
         >>> acts_of([SetSlot(name="a", value=1), Affirm()]), acts_of([])
         (('value', 'affirm'), ('nothing',))
     """
-    found = [_ACT_OF.get(c.type, c.type) for c in commands] + (["start"] if starts else [])
-    return tuple(dict.fromkeys(found)) or ("nothing",)
+    acts = [_ACT_OF.get(c.type, c.type) for c in commands] + (["start"] if starts else [])
+    return tuple(dict.fromkeys(acts)) or ("nothing",)
 
 
 class Rows(NamedTuple):
-    """What is learnt from: turns as numbers, their acts, whom each is left out with, and what each counts."""
+    """Training rows: features of turns, their acts, their groups for cross-validation, and their weights."""
 
     shown: view.Stack
     right: NDArray[np.bool_]
@@ -67,9 +67,9 @@ class Rows(NamedTuple):
 
 
 def bank_rows(embedder: EmbedderPort, copies: int) -> Rows:
-    """The phrase bank, as an embedding model sees it."""
-    said = bank.shown(copies=copies)
-    texts = sorted({one.turn.text for one in said} | {view.last_said(one.turn) for one in said} - {""})
+    """Return the training rows of the phrase bank."""
+    phrases = bank.shown(copies=copies)
+    texts = sorted({one.turn.text for one in phrases} | {view.last_said(one.turn) for one in phrases} - {""})
     features = dict(zip(texts, embedder.features(texts), strict=True))
     rows = [
         view.look(
@@ -78,33 +78,33 @@ def bank_rows(embedder: EmbedderPort, copies: int) -> Rows:
             features[one.turn.text],
             features.get(view.last_said(one.turn)),
         )
-        for one in said
+        for one in phrases
     ]
-    acts = [["start" if act == "clarify" else act for act in one.acts] for one in said]
-    groups = tuple(one.group for one in said)
-    return Rows(view.Stack.of(rows), _right(acts), groups, np.full(len(said), 1.0 / copies))
+    acts = [["start" if act == "clarify" else act for act in one.acts] for one in phrases]
+    groups = tuple(one.group for one in phrases)
+    return Rows(view.Stack.of(rows), _right(acts), groups, np.full(len(phrases), 1.0 / copies))
 
 
 def labelled_rows(examples: Examples) -> Rows:
-    """Labelled turns, as heads are shown them."""
+    """Return the training rows of labelled turns."""
     acts = [acts_of(each.wanted, bool(each.flows)) for each in examples]
-    shown = view.Stack.of([view.of(each.given) for each in examples])
-    return Rows(shown, _right(acts), tuple(each.conversation for each in examples), np.ones(len(examples)))
+    stack = view.Stack.of([view.of(each.given) for each in examples])
+    return Rows(stack, _right(acts), tuple(each.conversation for each in examples), np.ones(len(examples)))
 
 
 def fit_bank(embedder: EmbedderPort, copies: int = 1) -> Acts:
     """Fit the head on the phrase bank alone.
 
     Args:
-        embedder: Gives the features of the bank's phrases; the head serves with the same one.
-        copies: Situations in which each phrase is shown: more take more time, and teach more.
+        embedder: The embedding model; the head needs the same one in service.
+        copies: Situations for each phrase: more of them take more time and improve the fit.
     """
     return fit_rows(bank_rows(embedder, copies))
 
 
 def fit_rows(rows: Rows) -> Acts:
-    """Fit the head on rows, from nothing."""
-    fitted = ridge.fit(view.kernel(rows.shown), _signed(rows.right), rows.weights, rows.groups, PENALTY)
+    """Fit a new head on rows."""
+    fitted = ridge.fit(view.kernel(rows.shown), _as_signs(rows.right), rows.weights, rows.groups, PENALTY)
     scales = _scales(fitted.left_out, rows.right, rows.weights)
     return Acts(view.full(rows.shown).T @ fitted.dual.astype(np.float32), scales, UNMEASURED)
 
@@ -113,46 +113,46 @@ def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floa
     """Move a head's weights towards labelled turns, and measure its confidence on them.
 
     Args:
-        start: What the weights are when nothing is labelled.
-        examples: Labelled turns; of more than 2,000 that many are drawn.
-        seed: Of the draw.
+        start: The head to start from.
+        examples: Labelled turns; more than 2,000 are sampled.
+        seed: Seed of the sample.
 
     Returns:
-        A head; its confidence and its gate are fitted on what heads say that have seen no turn of the conversation.
-        With it the scores of the acts of each example by such heads, shape (examples, acts).
+        The head, with confidence and gate fitted on out-of-fold scores, and the scores of the acts of each example,
+        shape (examples, acts). Folds never split a conversation.
     """
     if not examples:
         return start, np.zeros((0, len(ACTS)))
-    taught = drawn(len(examples), seed)
-    rows = labelled_rows([examples[place] for place in taught])
-    before = start.scores(rows.shown)
+    places = drawn(len(examples), seed)
+    rows = labelled_rows([examples[place] for place in places])
+    start_scores = start.scores(rows.shown)
 
     def loss(added: Floats) -> float:
-        scales = _scales(before + added, rows.right, rows.weights, start.scales)
-        odds = np.clip((before + added) * scales[:, 0] + scales[:, 1], -30.0, 30.0)
+        scales = _scales(start_scores + added, rows.right, rows.weights, start.scales)
+        odds = np.clip((start_scores + added) * scales[:, 0] + scales[:, 1], -30.0, 30.0)
         return float((np.logaddexp(0.0, odds) - rows.right * odds).sum())
 
-    gram, residuals = view.kernel(rows.shown), _signed(rows.right) - before
+    gram, residuals = view.kernel(rows.shown), _as_signs(rows.right) - start_scores
     fits = {pull: ridge.fit(gram, residuals, rows.weights, rows.groups, pull) for pull in PULLS}
-    best = fits[chosen_pull({pull: loss(made.left_out) for pull, made in fits.items()}, USUAL_PULL)]
-    left_out = before + best.left_out
+    best = fits[chosen_pull({pull: loss(fit.left_out) for pull, fit in fits.items()}, USUAL_PULL)]
+    left_out = start_scores + best.left_out
     scales = _scales(left_out, rows.right, rows.weights, start.scales)
-    moved = view.full(rows.shown).T @ best.dual.astype(np.float32)
-    head = Acts(start.weights + moved, scales, UNMEASURED)
-    head = measured(head, [examples[place] for place in taught], left_out)
-    if len(taught) == len(examples):
+    added_weights = view.full(rows.shown).T @ best.dual.astype(np.float32)
+    head = Acts(start.weights + added_weights, scales, UNMEASURED)
+    head = measured(head, [examples[place] for place in places], left_out)
+    if len(places) == len(examples):
         return head, left_out
     scores = head.scores(labelled_rows(examples).shown)
-    scores[taught] = left_out
+    scores[places] = left_out
     return head, scores
 
 
 def chosen_pull(losses: Mapping[float, float], usual: float) -> float:
-    """The pull of the least log-loss, near the usual one where turns are too few to tell.
+    """Return the pull of the least log-loss, with a penalty for pulls far from the default.
 
     Args:
-        losses: For each pull the log-loss on conversations that were left out, in nats over all turns.
-        usual: The pull where no turn speaks for another.
+        losses: For each pull the out-of-fold log-loss, in nats over all turns.
+        usual: The default pull.
 
     Example:
         >>> chosen_pull({10.0: 20.0, 100.0: 21.0}, 100.0), chosen_pull({10.0: 200.0, 100.0: 210.0}, 100.0)
@@ -162,39 +162,39 @@ def chosen_pull(losses: Mapping[float, float], usual: float) -> float:
 
 
 def drawn(count: int, seed: int) -> list[int]:
-    """Places of the turns that are learnt from, of so many."""
+    """Return the indices of the turns to train on."""
     if count <= MOST_ROWS:
         return list(range(count))
     return sorted(np.random.default_rng(seed).permutation(count)[:MOST_ROWS].tolist())
 
 
 def measured(head: Acts, examples: Examples, scores: Floats) -> Acts:
-    """The head with its confidence and its gate fitted on labelled turns.
+    """Fit the confidence and the gate of a head on labelled turns.
 
     Args:
         head: The head.
         examples: Labelled turns.
-        scores: Of each act for each of them, by heads that have not seen the conversation; shape (turns, acts).
+        scores: Out-of-fold scores of each act, shape (turns, acts).
     """
     signs, right = [], []
     for each, row in zip(examples, scores, strict=True):
-        commands, seen = head.composed(each.given, head.shares(row))
-        signs.append(seen)
+        commands, sign_row = head.composed(each.given, head.shares(row))
+        signs.append(sign_row)
         right.append(_keys(commands, each) == _keys(each.wanted, each))
-    sure = _fit_sure(np.array(signs).reshape(-1, SIGNS), np.array(right, float))
-    return Acts(head.weights, head.scales, sure, _gate([sure.of(row) for row in signs], right))
+    confidence = _fit_confidence(np.array(signs).reshape(-1, SIGNS), np.array(right, float))
+    return Acts(head.weights, head.scales, confidence, _gate([confidence.of(row) for row in signs], right))
 
 
 def _right(acts: Iterable[Iterable[str]]) -> NDArray[np.bool_]:
-    return np.array([[act in set(found) for act in ACTS] for found in acts])
+    return np.array([[act in set(present) for act in ACTS] for present in acts])
 
 
-def _signed(right: NDArray[np.bool_]) -> Floats:
+def _as_signs(right: NDArray[np.bool_]) -> Floats:
     return np.where(right, 1.0, -1.0)
 
 
 def _scales(scores: Floats, right: NDArray[np.bool_], weights: Floats, start: Floats | None = None) -> Floats:
-    """Factor and offset of each act; near the given ones where few turns tell."""
+    """Return factor and offset of each act; with few turns they stay near those of ``start``."""
     near = np.tile([2.0, 0.0], (len(ACTS), 1)) if start is None else start
     return np.array(
         [
@@ -206,7 +206,7 @@ def _scales(scores: Floats, right: NDArray[np.bool_], weights: Floats, start: Fl
     )
 
 
-def _fit_sure(signs: Floats, right: Floats) -> Sure:
+def _fit_confidence(signs: Floats, right: Floats) -> Sure:
     x = np.hstack([signs, np.ones((len(signs), 1))])
     prior = np.array([*UNMEASURED.factors, UNMEASURED.offset])
     theta = ridge.logistic(x, right, np.ones(len(x)), prior, np.array([*[1.0] * SIGNS, 0.1]))
@@ -214,10 +214,10 @@ def _fit_sure(signs: Floats, right: Floats) -> Sure:
 
 
 def _gate(shares: Sequence[float], right: Sequence[bool]) -> float:
-    """The lowest confidence from which on decisions are right often enough; over 1 where there is none.
+    """Return the lowest confidence above which enough decisions are right; over 1 if there is none.
 
-    What is not even likely to be right never passes, and the last ones above the gate must be mostly right too: many
-    sure turns do not pay for a few that are guessed.
+    Decisions with a low confidence never pass, and the last ones above the gate must be mostly right too: many
+    confident turns do not make up for a few guesses.
     """
     ranked = sorted(zip(shares, right, strict=True), reverse=True)
     gate, hits = 1.01, 0
@@ -226,7 +226,7 @@ def _gate(shares: Sequence[float], right: Sequence[bool]) -> float:
         last = [each for _, each in ranked[max(0, number - _LAST) : number]]
         enough = number >= min(_FEWEST, max(1, len(ranked) // 10))
         if number < len(ranked) and ranked[number][0] == share:
-            # All that are as sure pass with it.
+            # Turns with the same confidence pass together.
             continue
         if share < _LIKELY:
             break

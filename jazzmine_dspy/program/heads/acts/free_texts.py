@@ -185,8 +185,8 @@ def is_name(text: str) -> bool:
 
 def is_telling(slot: Slot) -> bool:
     """Whether a slot's text is a telling: a comment, a reason, what is wrong."""
-    told = f"{slot.name} {slot.description} {slot.ask}"
-    return slot.type == "text" and not slot.pattern and _TELLS.search(told) is not None
+    description = f"{slot.name} {slot.description} {slot.ask}"
+    return slot.type == "text" and not slot.pattern and _TELLS.search(description) is not None
 
 
 def awaited_text(slot: Slot, text: str) -> str | None:
@@ -200,8 +200,8 @@ def awaited_text(slot: Slot, text: str) -> str | None:
     if is_telling(slot):
         if (lead := _DICTATED.match(text)) is not None and text[lead.end() :].strip():
             return _TRAILING.sub("", text[lead.end() :]).strip(" .")
-        told = _text_of(slot, _TRAILING.sub("", text))
-        return text.strip(" .") if is_said(text) and plain(text) == f"the {plain(told)}" else told
+        value = _text_of(slot, _TRAILING.sub("", text))
+        return text.strip(" .") if is_said(text) and plain(text) == f"the {plain(value)}" else value
     text = _COMMENT.sub("", _SIGNS.sub("", text).strip())
     if not is_name(text) and _NO_ANSWER.match(text):
         return None
@@ -212,8 +212,8 @@ def awaited_text(slot: Slot, text: str) -> str | None:
     bare = _bare_of(text)
     if bare is not None:
         return _text_of(slot, bare)
-    said = _text_of(slot, text)
-    return said if said != free_text(text) and not is_said(said) else None
+    remainder = _text_of(slot, text)
+    return remainder if remainder != free_text(text) and not is_said(remainder) else None
 
 
 _SIGNS = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+")
@@ -254,8 +254,8 @@ def own_name(slot: Slot | None, value: Any) -> Any:
     """A name without who it is of, where a slot asks for one: "my wee boy Callum Reid"; any other value as it is."""
     if slot is None or not isinstance(value, str):
         return value
-    asked = _NAMED.search(f"{slot.name} {slot.description} {slot.ask}")
-    relative = _RELATIVE.match(value) if asked else None
+    is_name = _NAMED.search(f"{slot.name} {slot.description} {slot.ask}")
+    relative = _RELATIVE.match(value) if is_name else None
     return value if relative is None else relative["name"]
 
 
@@ -330,7 +330,7 @@ def awaited_items(text: str, slot: Slot | None = None) -> list[str] | None:
     avoided = slot is not None and AVOIDED.search(f"{slot.name} {slot.description} {slot.ask}")
     text = _ASKED.sub("", text)
     parts = [part for part in _PART.split(NO_BETWEEN.sub(",", text) if avoided else text) if part.strip()]
-    kept: list[str] = []
+    items: list[str] = []
     for place, part in enumerate(parts):
         item = _ITEM_END.sub("", free_text(part)).strip()
         states = _SUBJECT.search(item) and not is_name(item)
@@ -347,8 +347,8 @@ def awaited_items(text: str, slot: Slot | None = None) -> list[str] | None:
             continue
         if _PLACED.match(part) or (not avoided and _WITHOUT.match(part)):
             continue
-        kept.append(item)
-    return kept or None
+        items.append(item)
+    return items or None
 
 
 _PART = re.compile(

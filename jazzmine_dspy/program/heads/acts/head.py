@@ -26,5 +26,5 @@ class ActsHead(Acts):
             seed: Of the draw where they are many.
             embedder: Gives the features of the bank's phrases, where they are not of the bundled model.
         """
-        made, _ = fit_labelled(shipped_head(embedder) or fit_bank(embedder), examples, seed)
-        return cls.from_state(made.to_state())
+        head, _ = fit_labelled(shipped_head(embedder) or fit_bank(embedder), examples, seed)
+        return cls.from_state(head.to_state())

@@ -93,8 +93,8 @@ class Acts:
     @staticmethod
     def texts_of(turn: Turn) -> tuple[str, ...]:
         """The message, and the assistant's last one where there is one."""
-        said = view.last_said(turn)
-        return (turn.text, said) if said else (turn.text,)
+        last_message = view.last_said(turn)
+        return (turn.text, last_message) if last_message else (turn.text,)
 
     def scores(self, rows: view.Stack) -> Floats:
         """Scores of acts, shape (rows, acts).
@@ -102,17 +102,17 @@ class Acts:
         Raises:
             InputError: the features are not of the model that the head was fitted with.
         """
-        found: Floats = self._seen(rows) @ self.weights
-        return found
+        scores: Floats = self._features(rows) @ self.weights
+        return scores
 
-    def _seen(self, rows: view.Stack) -> Floats:
-        seen = view.full(rows)
-        if seen.shape[1] != len(self.weights):
+    def _features(self, rows: view.Stack) -> Floats:
+        features = view.full(rows)
+        if features.shape[1] != len(self.weights):
             raise InputError(
-                f"The head of acts was fitted on {len(self.weights)} features and not on {seen.shape[1]}",
+                f"The head of acts was fitted on {len(self.weights)} features and not on {features.shape[1]}",
                 remedy="Bind the embedding model that it was fitted with, or compile the program again.",
             )
-        return seen
+        return features
 
     def shares(self, scores: Floats) -> dict[str, float]:
         """The probability of each act, by its score."""
@@ -125,9 +125,9 @@ class Acts:
 
     def read(self, given: HeadInput) -> tuple[dict[str, float], dict[str, float]]:
         """The probability of each act of a message, and what labels add to the log-odds of each flow."""
-        seen = self._seen(view.Stack.of([view.of(given)]))
-        added = (seen @ self.flow_weights)[0].astype(float).tolist() if self.flows else []
-        return self.shares((seen @ self.weights)[0]), dict(zip(self.flows, added, strict=True))
+        features = self._features(view.Stack.of([view.of(given)]))
+        added = (features @ self.flow_weights)[0].astype(float).tolist() if self.flows else []
+        return self.shares((features @ self.weights)[0]), dict(zip(self.flows, added, strict=True))
 
     def predict(self, given: HeadInput) -> HeadOutput[list[Command]]:
         """The commands of a message, and the probability that they are all right."""
@@ -135,8 +135,8 @@ class Acts:
 
     def told(self, given: HeadInput, p: Mapping[str, float]) -> HeadOutput[list[Command]]:
         """The same where the probabilities of acts are known."""
-        commands, seen = self.composed(given, p)
-        return HeadOutput(commands, self.sure.of(seen))
+        commands, sign_row = self.composed(given, p)
+        return HeadOutput(commands, self.sure.of(sign_row))
 
     def composed(self, given: HeadInput, p: Mapping[str, float]) -> tuple[list[Command], list[float]]:
         """The commands that probabilities of acts come to, and :func:`signs` of them."""
@@ -146,11 +146,11 @@ class Acts:
 
     def _agrees(self, given: HeadInput) -> bool:
         """Whether the message says yes rather than no, read as the answer to a confirmation."""
-        said = stance(given.turn.text)
-        if said.whole and (said.agrees or said.refuses):
-            return said.agrees
-        asked = Confirming(action=view.last_said(given.turn))
-        turn = given.turn.model_copy(update={"confirming": asked, "awaiting": None})
+        answer = stance(given.turn.text)
+        if answer.whole and (answer.agrees or answer.refuses):
+            return answer.agrees
+        question = Confirming(action=view.last_said(given.turn))
+        turn = given.turn.model_copy(update={"confirming": question, "awaiting": None})
         p = self.probabilities(given._replace(turn=turn))
         return p["affirm"] >= p["deny"]
 
@@ -173,13 +173,15 @@ class Acts:
         Raises:
             ArtifactError: it is of other acts, or of another format.
         """
-        said = state.settings
-        if said["format"] != _FORMAT or said["acts"] != list(ACTS):
+        settings = state.settings
+        if settings["format"] != _FORMAT or settings["acts"] != list(ACTS):
             raise ArtifactError("The head of acts is of another format", remedy="Compile the program again.")
-        factors, offset = said["sure"]
+        factors, offset = settings["sure"]
         sure = Sure(tuple(float(value) for value in factors), float(offset))
-        flows, added = said.get("flows", ()), state.arrays.get("flows")
-        return cls(state.arrays["weights"], state.arrays["scales"], sure, float(said["gate"]), flows, added)
+        flows, added = settings.get("flows", ()), state.arrays.get("flows")
+        return cls(
+            state.arrays["weights"], state.arrays["scales"], sure, float(settings["gate"]), flows, added
+        )
 
 
 def _free(scene: Scene, values: Sequence[Command]) -> bool:

@@ -29,9 +29,9 @@ def _read() -> tuple[Acts, str, tuple[str, str]]:
 
     data = files(__package__).joinpath(WEIGHTS).read_bytes()
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    said = json.loads(metadata["head"])
+    state = json.loads(metadata["head"])
     fitted = (metadata["bank"], metadata["practice"])
-    return Acts.from_state(HeadState(load(data), said)), metadata["embedder"], fitted
+    return Acts.from_state(HeadState(load(data), state)), metadata["embedder"], fitted
 
 
 def shipped_head(embedder: EmbedderPort | None) -> Acts | None:

@@ -135,16 +135,16 @@ def _read() -> tuple[FeelingHead, str, str]:
 
     data = files(__package__).joinpath(WEIGHTS).read_bytes()
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    made = FeelingHead.from_state(HeadState(load(data), json.loads(metadata["head"])))
-    return made, metadata["embedder"], metadata["dataset"]
+    head = FeelingHead.from_state(HeadState(load(data), json.loads(metadata["head"])))
+    return head, metadata["embedder"], metadata["dataset"]
 
 
 def shipped_feeling(embedder: EmbedderPort | None) -> FeelingHead | None:
     """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
     if embedder is None:
         return None
-    found, fingerprint, _ = _read()
-    return found if fingerprint == embedder.fingerprint else None
+    head, fingerprint, _ = _read()
+    return head if fingerprint == embedder.fingerprint else None
 
 
 def learnt_dataset() -> str:
@@ -152,13 +152,13 @@ def learnt_dataset() -> str:
     return _read()[2]
 
 
-def to_bytes(made: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
+def to_bytes(head: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
     """What the shipped file holds; ``dataset`` is the fingerprint of what it was fitted on."""
     from safetensors.numpy import save
 
     from jazzmine_dspy.models.base import canonical_json
 
-    state = made.to_state()
+    state = head.to_state()
     metadata = {
         "head": canonical_json(state.settings),
         "embedder": embedder.fingerprint,
