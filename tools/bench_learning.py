@@ -1,8 +1,8 @@
-"""What labelled conversations bring over the base program, by their number.
+"""Measure the gain of labelled conversations over the base program, by their number.
 
 Draws conversations of a registry, compiles the local part on them as a run does without a language model, and scores
 ``commands_exact`` on the rest, next to the base program. The package weights are fitted without the registry. Draws are
-stored in .cache/learning, so that a measurement goes on where it was stopped.
+stored in .cache/learning, so that a stopped measurement continues.
 
 Run: make bench-learning, or python tools/bench_learning.py --only vet,cinema --draws 2
 """
@@ -33,30 +33,28 @@ SIZES = {"practice": (5, 10, 15), "labelled": (25, 50, 100)}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is not stored, and print or write the tables."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", help="names of registries, separated by commas")
-    options.add_argument("--draws", type=int, default=20, help="draws of each registry and number")
-    options.add_argument(
-        "--minutes", type=float, default=math.inf, help="begin no draw after so many minutes"
-    )
-    options.add_argument("--docs", action="store_true", help="write the table into docs/results/learning.md")
-    options.add_argument("--write-prior", action="store_true", help="write the prior that ships")
-    given = options.parse_args(arguments)
-    until = time.monotonic() + 60 * given.minutes
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="names of registries, separated by commas")
+    parser.add_argument("--draws", type=int, default=20, help="draws of each registry and number")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no draw after so many minutes")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/results/learning.md")
+    parser.add_argument("--write-prior", action="store_true", help="write the prior that ships")
+    options = parser.parse_args(arguments)
+    until = time.monotonic() + 60 * options.minutes
     store, embedder = Store(), StoredEmbedder(CACHE / "embeddings.npz")
-    weights, chosen = Weights(embedder), grounds([name for name in given.only.split(",") if name])
-    for seed in range(given.draws):
+    weights, chosen = Weights(embedder), grounds([name for name in options.only.split(",") if name])
+    for seed in range(options.draws):
         for ground in chosen:
             for draw in measure(ground, SIZES[ground.kind], [seed], embedder, weights, store, until):
                 print(f"{draw.ground} {draw.n} {draw.seed}: {100 * draw.gain:+.1f} points", flush=True)
     embedder.save()
     names = {ground.name for ground in chosen}
-    draws = [draw for draw in store.draws.values() if draw.ground in names and draw.seed < given.draws]
+    draws = [draw for draw in store.draws.values() if draw.ground in names and draw.seed < options.draws]
     table = "\n".join(lines(draws))
     print(table)
-    if given.docs:
+    if options.docs:
         PAGE.write_text(filled(PAGE.read_text("utf-8"), table, "learning"), "utf-8")
-    if given.write_prior:
+    if options.write_prior:
         Path(prior.__file__).with_name(prior.FILE).write_text(prior_json(draws), "utf-8")
 
 

@@ -21,8 +21,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
-from understanding.rehearsal import judged as judged_staged
-from understanding.rehearsal import staged
+from understanding.rehearsal import judged, staged
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy import eval as scoring
@@ -31,7 +30,7 @@ from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.confidence import Judged, fit, judged, left_out, set_gate
+from jazzmine_dspy.optimize.confidence import ConfidenceRow, confidence_rows, fit, out_of_fold, set_gate
 from jazzmine_dspy.program import turn_confidence
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.policy import Policy
@@ -51,33 +50,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--print", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
     rows = [*_support(), *_suite(), *_sgd()]
-    sure = left_out(rows, TurnConfidence())
+    scores = out_of_fold(rows, TurnConfidence())
     for name in dict.fromkeys(row.among for row in rows):
         print(f"{name}, left out of the fit:")
-        held = [at for at, row in enumerate(rows) if row.among == name]
-        for line in _curve([sure[at] for at in held], [rows[at].right for at in held]):
+        rows_of_set = [at for at, row in enumerate(rows) if row.among == name]
+        for line in _curve([scores[at] for at in rows_of_set], [rows[at].right for at in rows_of_set]):
             print(f"  {line}")
     own = [at for at, row in enumerate(rows) if row.weight == 1.0]
-    gate = set_gate([sure[at] for at in own], [rows[at] for at in own])
+    gate = set_gate([scores[at] for at in own], [rows[at] for at in own])
     print(f"gate {gate.threshold:.3f}: {gate.reason}")
     if options.print:
         return 0
-    made = fit(rows, TurnConfidence(gate=gate.threshold, reason=gate.reason))
+    model = fit(rows, TurnConfidence(gate=gate.threshold, reason=gate.reason))
     target = Path(turn_confidence.__file__).with_name(turn_confidence.FILE)
-    content = {"head": SHIPPED, "turn_confidence": made.model_dump(mode="json")}
+    content = {"head": SHIPPED, "turn_confidence": model.model_dump(mode="json")}
     target.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", "utf-8")
     print(target)
     return 0
 
 
-def _curve(sure: Sequence[float], right: Sequence[bool]) -> Iterator[str]:
+def _curve(scores: Sequence[float], right: Sequence[bool]) -> Iterator[str]:
     """Reliability and risk against coverage."""
     for low in (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.0):
-        passed = [hit for share, hit in zip(sure, right, strict=True) if share >= low]
-        bin_of = [hit for share, hit in zip(sure, right, strict=True) if low <= share < low + 0.05]
+        passed = [hit for share, hit in zip(scores, right, strict=True) if share >= low]
+        bin_of = [hit for share, hit in zip(scores, right, strict=True) if low <= share < low + 0.05]
         if passed:
             within = f"; right from {low:.2f} to {low + 0.05:.2f}: {_share(bin_of)}" if bin_of else ""
-            yield f"from {low:.2f} on: {len(passed) / len(sure):.0%} of {len(sure)}, right {_share(passed)}{within}"
+            yield f"from {low:.2f} on: {len(passed) / len(scores):.0%} of {len(scores)}, right {_share(passed)}{within}"
 
 
 def _share(hits: Sequence[bool]) -> str:
@@ -95,39 +94,39 @@ def _examples(folder: Path) -> tuple[FlowRegistry, list[Example]]:
     return dataset.flows, [each for each in dataset.examples(*PARTS) if each.labels.commands is not None]
 
 
-def _support() -> list[Judged]:
+def _support() -> list[ConfidenceRow]:
     flows, examples = _examples(ROOT / "datasets" / "support")
-    return _of("support", judged(_decided(flows, examples), flows))
+    return _of("support", confidence_rows(_decided(flows, examples), flows))
 
 
-def _suite() -> list[Judged]:
-    with tempfile.TemporaryDirectory() as made:
+def _suite() -> list[ConfidenceRow]:
+    with tempfile.TemporaryDirectory() as folder:
         # Alone in a folder: the conversations of the other registries stay closed.
         for ending in ("yaml", "conversations.yaml"):
-            shutil.copy(ROOT / "eval" / "suites" / "repair" / f"{WORKING}.{ending}", made)
-        suite = load_suite(Path(made))
+            shutil.copy(ROOT / "eval" / "suites" / "repair" / f"{WORKING}.{ending}", folder)
+        suite = load_suite(Path(folder))
         turns = staged(suite)
     flows = suite.registries[WORKING]
-    found = _decided(flows, [each.example for each in turns])
-    decisions = {each.key: turn.decision for each, turn in zip(turns, found, strict=True)}
-    right = judged_staged(suite, turns, decisions)
+    results = _decided(flows, [each.example for each in turns])
+    decisions = {each.key: turn.decision for each, turn in zip(turns, results, strict=True)}
+    right = judged(suite, turns, decisions)
     rows = [
-        Judged(features_of(each.turn, flows, decision), right[each.key], each.conversation.id)
+        ConfidenceRow(features_of(each.turn, flows, decision), right[each.key], each.conversation.id)
         for each in turns
         if (decision := decisions[each.key]) is not None
     ]
     return _of(WORKING, rows)
 
 
-def _sgd() -> list[Judged]:
-    with tempfile.TemporaryDirectory() as made:
-        import_dataset("sgd", DATA / "sgd" / "dev", out=Path(made) / "sgd")
-        flows, examples = _examples(Path(made) / "sgd")
-        rows = judged(_decided(flows, examples), flows)
+def _sgd() -> list[ConfidenceRow]:
+    with tempfile.TemporaryDirectory() as folder:
+        import_dataset("sgd", DATA / "sgd" / "dev", out=Path(folder) / "sgd")
+        flows, examples = _examples(Path(folder) / "sgd")
+        rows = confidence_rows(_decided(flows, examples), flows)
     return [row._replace(weight=ELSEWHERE) for row in _of("sgd", rows)]
 
 
-def _of(name: str, rows: Sequence[Judged]) -> list[Judged]:
+def _of(name: str, rows: Sequence[ConfidenceRow]) -> list[ConfidenceRow]:
     return [row._replace(group=f"{name}/{row.group}", among=name) for row in rows]
 
 

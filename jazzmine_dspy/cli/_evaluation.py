@@ -1,4 +1,4 @@
-"""Evaluating programs for a command: the turns, the run with its progress, what it costs, and two beside each other."""
+"""Evaluate programs for a command: select the turns, run with progress, price the run, and compare two programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
 
 T = TypeVar("T")
-_SHOWN = 5
+_EXAMPLES = 5
 
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="Folder of a labelled dataset.")]
 Split = Annotated[
@@ -45,12 +45,12 @@ Concurrency = Annotated[
 ]
 
 _OUTPUT = ("report", "quiet", "_json", "concurrency")
-"""Parameters that change no figure."""
+"""Parameters that do not change the results."""
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What a command was told of the run."""
+    """Options of a command that evaluates a program."""
 
     split: str
     lm: str | None = None
@@ -66,31 +66,32 @@ class EvaluationOptions:
 class ScoredProgram:
     """A program that was evaluated."""
 
-    found: Evaluation
+    evaluation: Evaluation
     opened: Opened
     name: str
     price: Price | None
     options: EvaluationOptions
     dataset: Dataset
-    seen: str = ""
+    exposure: str = ""
+    """Which of the turns the program has learnt from, in words; empty if none."""
 
     def record(self) -> Record:
-        """Its turns, with what they may be compared by."""
+        """Its turns, with the facts that a comparison checks and prints."""
         from jazzmine_dspy.eval import Record
 
         facts = {
-            **held_by(self.dataset, self.options.split),
+            **facts_in_common(self.dataset, self.options.split),
             "program": f"{self.name} {self.opened.program.fingerprint[:12]}",
             "dataset": self.dataset.name,
             "language model": self.opened.lm or "none",
             "policy": self.options.policy,
             "wording of prompts": self.opened.program.policy.wording,
         }
-        return Record.of(self.found, facts)
+        return Record.of(self.evaluation, facts)
 
 
 def reproduce(context: typer.Context) -> str:
-    """The command that runs, with its arguments and all options that change a figure."""
+    """The running command with its arguments and all options that change the results."""
     words = context.command_path.split()
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
@@ -103,15 +104,15 @@ def reproduce(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-def held_by(dataset: Dataset, split: str) -> dict[str, str]:
-    """What two evaluations must have in common."""
+def facts_in_common(dataset: Dataset, split: str) -> dict[str, str]:
+    """Facts that two evaluations must share to be comparable."""
     return {"split": split, "flows": dataset.flows.checksum}
 
 
 def score(
     program: str, dataset: Dataset, examples: Sequence[Example], options: EvaluationOptions
 ) -> ScoredProgram:
-    """Load a program and evaluate it, over the dataset's flows where those are others."""
+    """Load a program and evaluate it over the flows of the dataset."""
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.artifacts import BASE, find, read_manifest
     from jazzmine_dspy.datasets.load import describe_exposure
@@ -122,25 +123,27 @@ def score(
     if flows is None and manifest.get("flows") != dataset.flows.checksum:
         out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
         flows = dataset.flows
-    if seen := describe_exposure(manifest, dataset, options.split):  # type: ignore[arg-type]
-        out.note(f"note: {seen}.")
-    opened = _opened(program, options, flows)
+    if exposure := describe_exposure(manifest, dataset, options.split):  # type: ignore[arg-type]
+        out.note(f"note: {exposure}.")
+    opened = _open(program, options, flows)
     price = _price(manifest, opened.lm)
     with _progress("evaluating", len(examples), options.quiet) as progress:
-        found = scoring.evaluate(
+        evaluation = scoring.evaluate(
             opened.program,
             examples,
             concurrency=options.concurrency if _hosted(opened.lm) else 1,
             progress=progress,
-            # A turn of the training part would else find itself among the examples.
+            # Without this, the index would return a training turn as its own example.
             exclude=lambda example: (example.conversation_id,),
             price=None if price is None else (price.prompt, price.completion),
             seed=options.seed,
         )
-    return ScoredProgram(found, opened, str(manifest.get("name", program)), price, options, dataset, seen)
+    return ScoredProgram(
+        evaluation, opened, str(manifest.get("name", program)), price, options, dataset, exposure
+    )
 
 
-def _opened(program: str, options: EvaluationOptions, flows: FlowRegistry | None) -> Opened:
+def _open(program: str, options: EvaluationOptions, flows: FlowRegistry | None) -> Opened:
     return open_program(
         program,
         lm=options.lm,
@@ -153,17 +156,17 @@ def _opened(program: str, options: EvaluationOptions, flows: FlowRegistry | None
 
 
 def replay_conversations(program: str, dataset: Dataset, options: EvaluationOptions) -> Replayed:
-    """Load a program and hold a part's conversations with it (`replay_dataset`)."""
+    """Load a program and replay the conversations of a split with it (`replay_dataset`)."""
     from jazzmine_dspy.eval.suite import replay_dataset
 
-    opened = _opened(program, options, dataset.flows)
+    opened = _open(program, options, dataset.flows)
     with _progress("holding conversations", None, options.quiet) as progress:
         return replay_dataset(dataset, options.split, opened.program, progress=progress)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
 def _progress(phase: str, total: int | None, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """What is called with the number done and the number of all; None where no progress is shown."""
+    """Yield a callback that takes the number of finished turns and the total; None if ``quiet``."""
     if quiet:
         yield None
         return
@@ -182,76 +185,82 @@ def _hosted(lm: str | None) -> bool:
 
 
 def _price(manifest: dict[str, Any], lm: str | None) -> Price | None:
-    """What the bound language model costs; the recipe's price is that of the one it was compiled for."""
+    """Price of the bound LM. The price in the recipe applies only to the LM that the program was compiled for."""
     from jazzmine_dspy.lm.prices import price_of
 
     if lm is None:
         return None
-    given = (manifest.get("recipe") or {}).get("price")
+    recipe_price = (manifest.get("recipe") or {}).get("price")
     compiled_for = lm == (manifest.get("lm") or {}).get("model")
-    return price_of(lm, (float(given[0]), float(given[1])) if given and compiled_for else None)
+    return price_of(
+        lm, (float(recipe_price[0]), float(recipe_price[1])) if recipe_price and compiled_for else None
+    )
 
 
 def sample_turns(
     dataset: Dataset, split: str, sample: int | None, seed: int, spread: bool
 ) -> Sequence[Example]:
-    """The turns of a split, or a sample of them."""
+    """The turns of a split, or a sample of them in the order of the split."""
     examples = dataset.examples(split)
     if sample is None or sample >= len(examples):
         return examples
     draw = random.Random(seed)
-    chosen = draw.sample(range(len(examples)), len(examples) if spread else sample)
+    indices = draw.sample(range(len(examples)), len(examples) if spread else sample)
     if spread:
         # The first turn drawn of each conversation, then the second of each, and so on.
-        held: Counter[str] = Counter()
+        drawn: Counter[str] = Counter()
         places = []
-        for index in chosen:
-            held[examples[index].conversation_id] += 1
-            places.append(held[examples[index].conversation_id])
-        chosen = [index for _, index in sorted(zip(places, chosen, strict=True), key=lambda each: each[0])]
-        chosen = chosen[:sample]
-    return [examples[index] for index in sorted(chosen)]
+        for index in indices:
+            drawn[examples[index].conversation_id] += 1
+            places.append(drawn[examples[index].conversation_id])
+        indices = [index for _, index in sorted(zip(places, indices, strict=True), key=lambda each: each[0])]
+        indices = indices[:sample]
+    return [examples[index] for index in sorted(indices)]
 
 
 # --- two programs on the same turns ----------------------------------------------------------------------
 
 
 def is_record(name: str) -> bool:
-    """Whether what is named is a file of an earlier evaluation, not a program."""
+    """Whether the name is a file of an earlier evaluation instead of a program."""
     return name.endswith(".json") and Path(name).is_file()
 
 
 def side(
     name: str, dataset: Dataset, examples: Sequence[Example], options: EvaluationOptions
 ) -> Record | ScoredProgram:
-    """A program's evaluation on the turns, or what an earlier one left in a file.
+    """Evaluate a program on the turns, or read an earlier evaluation from a file.
 
     Raises:
-        JazzmineError: there is no such program, or the file is of another dataset, split or flows.
+        JazzmineError: the program does not exist, or the file belongs to another dataset, split or registry.
     """
     if not is_record(name):
         return score(name, dataset, examples, options)
     from jazzmine_dspy.eval import read_record
 
-    return read_record(name, dataset.examples(options.split), held_by(dataset, options.split))
+    return read_record(name, dataset.examples(options.split), facts_in_common(dataset, options.split))
 
 
-def all_asked(*tasks: Callable[[], T]) -> list[T]:
-    """What comes of each; where one awaits answers, the others are asked about all the same."""
+def run_tasks(*tasks: Callable[[], T]) -> list[T]:
+    """Run all tasks and return their results. A task that awaits LM answers does not stop the others.
+
+    Raises:
+        Awaiting: at least one task awaits answers.
+    """
     from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 
-    found, gathered = [], AwaitingGroup()
+    results, gathered = [], AwaitingGroup()
     for task in tasks:
         try:
-            found.append(task())
+            results.append(task())
         except Awaiting as awaiting:
             gathered.add(awaiting)
     gathered.check()
-    return found
+    return results
 
 
 def objective_of(*sides: Record | ScoredProgram, name: str | None = None) -> Objective:
-    """What decides: the named metric, else the objective and constraints of the last program's recipe."""
+    """The named metric, else the objective and constraints of the last program's recipe."""
     from jazzmine_dspy.eval import OBJECTIVES, Objective
     from jazzmine_dspy.models.errors import InputError
 
@@ -269,41 +278,46 @@ def objective_of(*sides: Record | ScoredProgram, name: str | None = None) -> Obj
 
 
 def record_of(one: Record | ScoredProgram) -> Record:
-    """The turns of a side."""
+    """The record of a program or of a file."""
     return one.record() if isinstance(one, ScoredProgram) else one
 
 
-def undecided(*sides: Record | ScoredProgram) -> str:
-    """Why nothing may be decided by these figures: too many turns that a language model did not answer."""
+def inconclusive_reason(*sides: Record | ScoredProgram) -> str:
+    """Why these evaluations decide nothing: the LM left too many turns unanswered. Empty if they are conclusive."""
     return next((why for one in sides if (why := record_of(one).inconclusive_reason)), "")
 
 
-def show(found: Comparison, examples: int = _SHOWN) -> None:
+def show_comparison(comparison: Comparison, examples: int = _EXAMPLES) -> None:
     """Print a comparison for people."""
     out = output()
-    columns = (*found.names, "difference", "95 % interval", "p", "gained", "lost", "n")
-    rows = [(one.metric, *_cells(one)) for one in (found.main, *found.others)]
-    out.show(table(("metric", *columns), rows, title=" → ".join(found.names), numbers=True))
-    if found.slices:
-        rows = [(f"{part.kind}: {part.name}", *_cells(part.found, part.tested)) for part in found.slices]
-        out.show(table(("slice", *columns), rows, title=f"{found.objective} by slice", numbers=True))
+    columns = (*comparison.names, "difference", "95 % interval", "p", "gained", "lost", "n")
+    rows = [(one.metric, *_cells(one)) for one in (comparison.main, *comparison.others)]
+    out.show(table(("metric", *columns), rows, title=" → ".join(comparison.names), numbers=True))
+    if comparison.slices:
+        rows = [(f"{part.kind}: {part.name}", *_cells(part.found, part.tested)) for part in comparison.slices]
+        out.show(table(("slice", *columns), rows, title=f"{comparison.objective} by slice", numbers=True))
     out.show("p of further metrics and of slices: adjusted for their number (Holm).")
-    for flag in found.flags:
+    before, after = comparison.names
+    for flag in comparison.flags:
         out.show(
-            f"{flag.name}: right with {found.names[0]} alone on {flag.only_before} turns, with {found.names[1]} alone "
+            f"{flag.name}: right with {before} alone on {flag.only_before} turns, with {after} alone "
             f"on {flag.only_after} (McNemar, turn by turn: p = {flag.p:.3g})"
         )
-    for title, turns in (("gained", found.gained), ("lost", found.lost)):
+    for title, turns in (("gained", comparison.gained), ("lost", comparison.lost)):
         for turn in turns[:examples]:
             out.show(
                 "", f"{title}: {turn.message!r} ({turn.key}; {turn.state})", f"  expected  {turn.expected}"
             )
-            out.show(f"  {found.names[0]}  {turn.before}", f"  {found.names[1]}  {turn.after}")
+            out.show(f"  {before}  {turn.before}", f"  {after}  {turn.after}")
         if len(turns) > examples:
             out.show(f"… and {len(turns) - examples} more {title}; --json and --report hold all of them.")
-    moved = ", ".join(f"{n} {old} → {new}" for (old, new), n in sorted(found.outcomes.items()) if old != new)
-    out.show("", f"outcomes that changed: {moved or 'none'}; {found.left_out} turns left out as unanswered")
-    out.show(found.verdict)
+    moved = ", ".join(
+        f"{n} {old} → {new}" for (old, new), n in sorted(comparison.outcomes.items()) if old != new
+    )
+    out.show(
+        "", f"outcomes that changed: {moved or 'none'}; {comparison.left_out} turns left out as unanswered"
+    )
+    out.show(comparison.verdict)
 
 
 def _cells(one: Paired, tested: bool = True) -> tuple[str, ...]:

@@ -179,15 +179,15 @@ def check(
         f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
         *([] if share is None else [nearest]),
         f"{len(report.errors)} errors, {len(report.warnings)} warnings",
-        *_few(report.conversations),
+        *_size_note(report.conversations),
         document=document,
     )
     if not report.ok:
         raise typer.Exit(BAD_INPUT if refused is not None else CHECK_FAILED)
 
 
-def _few(conversations: int) -> list[str]:
-    """A note on datasets that are smaller than those on which compiling was measured to gain."""
+def _size_note(conversations: int) -> list[str]:
+    """A note for datasets that are smaller than those on which compilation gained."""
     from jazzmine_dspy.optimize.prior import shipped_prior
 
     enough = shipped_prior().enough

@@ -19,17 +19,17 @@ from jazzmine_dspy.cli._evaluation import (
     Seed,
     Split,
     Spread,
-    all_asked,
+    inconclusive_reason,
     is_record,
     objective_of,
     record_of,
     replay_conversations,
     reproduce,
+    run_tasks,
     sample_turns,
     score,
-    show,
+    show_comparison,
     side,
-    undecided,
 )
 from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
@@ -105,41 +105,43 @@ def evaluate(
         labelled.open_test(f"evaluate {read_manifest(find(program)).get('name', program)}")
     examples = sample_turns(labelled, split, sample, seed, spread)
     options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
-    # A baseline in a file that does not fit is told of before anything is asked.
+    # Reads a baseline file first, so that a wrong file fails before the LM is asked.
     tasks: list[Callable[[], Record | ScoredProgram | Replayed]] = [
         lambda: score(program, labelled, examples, options)
     ]
     if against is not None:
         own = replace(options, policy="shipped", wording=None)
         if is_record(against):
-            held = side(against, labelled, examples, own)
-            tasks.append(lambda: held)
+            baseline = side(against, labelled, examples, own)
+            tasks.append(lambda: baseline)
         else:
             tasks.append(lambda: side(against, labelled, examples, own))
     if replay:
         tasks.append(lambda: replay_conversations(program, labelled, options))
-    scored, *others = all_asked(*tasks)
+    scored, *others = run_tasks(*tasks)
     whole = others.pop() if replay else None
     assert isinstance(scored, ScoredProgram)
     assert not isinstance(whole, Record | ScoredProgram)
-    found, opened, price = scored.found, scored.opened, scored.price
-    gated = _gate(scored, others[0], objective, margin) if others and not found.inconclusive_reason else None
+    evaluation, opened, price = scored.evaluation, scored.opened, scored.price
+    gated = (
+        _gate(scored, others[0], objective, margin) if others and not evaluation.inconclusive_reason else None
+    )
     title = f"{scored.name} on {labelled.name}, {split}"
-    money = _money(found, opened.lm, price)
+    money = _money(evaluation, opened.lm, price)
     recorded = recording_summary([opened.program.bindings.lm])
-    priced = {"money": _total(found), "price": None if price is None else price.to_json()}
-    document = {**found.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
+    priced = {"money": _total(evaluation), "price": None if price is None else price.to_json()}
+    document = {**evaluation.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
     if gated is not None:
         document["against"] = {**gated.comparison.to_json(), "gate": gated.gate.to_json()}
     if whole is not None:
         document["replay"] = whole.to_json()
-    audited = _audit(opened, [turn.example for turn in found.turns]) if audit else None
+    audited = _audit(opened, [turn.example for turn in evaluation.turns]) if audit else None
     if audited is not None:
         document["audit"] = audited.to_json()
     out.document(document)
-    _show(found, title, opened.lm, money, "" if price is None else price.currency)
+    _show_evaluation(evaluation, title, opened.lm, money, "" if price is None else price.currency)
     if whole is not None:
-        out.show(*_replay_told(whole))
+        out.show(*_replay_lines(whole))
     if recorded is not None:
         out.show(f"recording: {describe(recorded)}")
     if audited is not None:
@@ -148,23 +150,24 @@ def evaluate(
         facts = {
             "program": f"{scored.name} {opened.program.fingerprint[:12]}",
             "dataset": f"{labelled.name} {labelled.fingerprint[:12]}, split {split}",
-            "turns": f"{found.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
+            "turns": f"{evaluation.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
             "language model": opened.lm or "none",
             "policy": policy,
             "wording of prompts": opened.program.policy.wording,
             "money": money,
-            **({"seen before": scored.seen} if scored.seen else {}),
+            **({"seen before": scored.exposure} if scored.exposure else {}),
             **({} if whole is None else {"whole conversations": whole.in_words()}),
             **({} if recorded is None else {"recording": describe(recorded)}),
         }
         command = reproduce(context)
-        out.note(
-            f"report: {_write(found, report, title, policy, facts, command, labelled.card, gated, whole)}"
+        page = _write_evaluation(
+            evaluation, report, title, policy, facts, command, labelled.card, gated, whole
         )
-    if found.inconclusive_reason:
-        out.note(found.inconclusive_reason)
+        out.note(f"report: {page}")
+    if evaluation.inconclusive_reason:
+        out.note(evaluation.inconclusive_reason)
         raise typer.Exit(CHECK_FAILED)
-    if found.crashed + found.degraded == found.n:
+    if evaluation.crashed + evaluation.degraded == evaluation.n:
         out.note("every turn crashed or is degraded: these are no figures of the program")
         raise typer.Exit(CHECK_FAILED)
     if audited is not None and audited.broken:
@@ -182,64 +185,65 @@ def _audit(opened: Opened, examples: list[Example]) -> Audit:
     )
 
 
-def _replay_told(whole: Replayed) -> list[str]:
-    """The replay in lines: shares, where conversations go wrong, and what could not be replayed."""
+def _replay_lines(whole: Replayed) -> list[str]:
+    """Lines about the replay: shares, where conversations go wrong, and what could not be replayed."""
     causes = ", ".join(f"{cause} {count}" for cause, count in whole.first_errors.items()) or "none"
     places = ", ".join(f"turn {number}: {count}" for number, count in whole.first_error_at.items())
     lines = [whole.in_words(), f"first errors: {causes}" + (f" ({places})" if places else "")]
     return lines + [f"left out: {one}" for one in whole.left_out]
 
 
-class _Gated(NamedTuple):
+class _GateResult(NamedTuple):
     comparison: Comparison
     gate: Gate
-    undecided: str
+    inconclusive_reason: str
 
 
-def _gate(scored: ScoredProgram, baseline: Any, objective: str | None, margin: float) -> _Gated:
+def _gate(scored: ScoredProgram, baseline: Any, objective: str | None, margin: float) -> _GateResult:
     from jazzmine_dspy import eval as scoring
 
     aim = objective_of(scored, name=objective)
     old, new, seed = record_of(baseline), scored.record(), scored.options.seed
     compared = scoring.compare(old, new, objective=aim, names=("baseline", "program"), seed=seed)
-    return _Gated(
-        compared, scoring.gate(old, new, objective=aim, margin=margin, seed=seed), undecided(baseline)
+    return _GateResult(
+        compared,
+        scoring.gate(old, new, objective=aim, margin=margin, seed=seed),
+        inconclusive_reason(baseline),
     )
 
 
-def _exit_on_loss(gated: _Gated) -> None:
-
+def _exit_on_loss(gated: _GateResult) -> None:
     out = output()
-    show(gated.comparison)
+    show_comparison(gated.comparison)
     out.show(f"gate {gated.gate.why}")
-    if gated.undecided:
-        out.note(f"the baseline decides nothing: {gated.undecided}")
+    if gated.inconclusive_reason:
+        out.note(f"the baseline decides nothing: {gated.inconclusive_reason}")
         raise typer.Exit(CHECK_FAILED)
     if not gated.gate.ok:
         out.note(f"gate {gated.gate.why}")
         raise typer.Exit(CHECK_FAILED)
 
 
-def _total(found: Evaluation) -> float | None:
+def _total(evaluation: Evaluation) -> float | None:
     """Money for all turns; None where it is not known."""
-    per_turn = found.usage["cost_per_turn"]
-    decided = sum(turn.decision is not None for turn in found.turns)
+    per_turn = evaluation.usage["cost_per_turn"]
+    decided = sum(turn.decision is not None for turn in evaluation.turns)
     return None if per_turn is None else round(per_turn * decided, 9)
 
 
-def _money(found: Evaluation, lm: str | None, price: Price | None) -> str:
-    """The same in words, with the price and who says so."""
+def _money(evaluation: Evaluation, lm: str | None, price: Price | None) -> str:
+    """Money for all turns in words, with the price and its source."""
     from jazzmine_dspy.optimize.budget import price_in_words
 
     if lm is None:
         return "no language model is asked"
-    total, words = _total(found), price_in_words(lm, price)
+    total, words = _total(evaluation), price_in_words(lm, price)
     if not total or price is None:
         return words
-    return f"{price.amount(total)} for {found.n} turns, {total / max(1, found.n):.6f} a turn; price: {words}"
+    return f"{price.amount(total)} for {evaluation.n} turns, {total / max(1, evaluation.n):.6f} a turn; price: {words}"
 
 
-def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: str) -> None:
+def _show_evaluation(evaluation: Evaluation, title: str, lm: str | None, money: str, currency: str) -> None:
     out = output()
     rows = [
         (
@@ -250,23 +254,23 @@ def _show(found: Evaluation, title: str, lm: str | None, money: str, currency: s
             else f"{metric.low:.3f} to {metric.high:.3f}",
             str(metric.n),
         )
-        for name, metric in found.metrics.items()
+        for name, metric in evaluation.metrics.items()
     ]
     out.show(table(("metric", "value", "95 % interval", "n"), rows, title=title, numbers=True))
-    usage: dict[str, Any] = found.usage
-    for stage, shares in found.sources.items():
-        held = ", ".join(f"{source} {share:.1%}" for source, share in shares.items())
-        out.show(f"{stage}: {held}; {_cost(usage['by_stage'][stage], currency)}")
+    usage: dict[str, Any] = evaluation.usage
+    for stage, shares in evaluation.sources.items():
+        parts = ", ".join(f"{source} {share:.1%}" for source, share in shares.items())
+        out.show(f"{stage}: {parts}; {_cost(usage['by_stage'][stage], currency)}")
     out.show(
-        f"{found.n} turns, {found.crashed} crashed, {found.degraded} degraded, "
-        f"{found.refused} refused, {found.unanswered} unanswered; LM: {lm or 'none'}",
+        f"{evaluation.n} turns, {evaluation.crashed} crashed, {evaluation.degraded} degraded, "
+        f"{evaluation.refused} refused, {evaluation.unanswered} unanswered; LM: {lm or 'none'}",
         _cost(usage, currency),
         f"money: {money}",
     )
 
 
 def _cost(usage: dict[str, Any], currency: str) -> str:
-    """Calls, tokens, money and latency of a stage, or of all."""
+    """Calls, tokens, money and latency of one stage, or of all stages."""
     calls, sent, brought, money, latency = (
         usage[key]
         for key in (
@@ -284,28 +288,28 @@ def _cost(usage: dict[str, Any], currency: str) -> str:
     return f"{spent}latency p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms"
 
 
-def _write(
-    found: Evaluation,
+def _write_evaluation(
+    evaluation: Evaluation,
     folder: Path,
     title: str,
     policy: str,
     facts: dict[str, str],
     command: str,
     card: str,
-    gated: _Gated | None,
+    gated: _GateResult | None,
     whole: Replayed | None,
 ) -> Path:
     from jazzmine_dspy.eval.report import Report, System, write_report
 
-    right = found.outcomes["right"]
-    line = f"{right} of {found.n} turns are right in all flows and commands; {found.degraded} are degraded."
-    systems = [System(policy, found, shipped=True)]
-    made = Report(
+    right = evaluation.outcomes["right"]
+    line = f"{right} of {evaluation.n} turns are right in all flows and commands; {evaluation.degraded} are degraded."
+    systems = [System(policy, evaluation, shipped=True)]
+    page = Report(
         title, line, systems, facts=facts, reproduce=command, card=card,
         comparison=gated.comparison if gated is not None else None,
         replay=whole.to_json() if whole is not None else None,
     )  # fmt: skip
-    return write_report(made, folder).html
+    return write_report(page, folder).html
 
 
 Side = Annotated[
@@ -357,37 +361,39 @@ def compare(
     options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
     sides = [side(one, labelled, examples, options) for one in (a, b) if is_record(one)]
     if len(sides) == 1:
-        # The program is asked about the turns that the file holds.
+        # Evaluate the program on the turns of the file.
         examples = [turn.example for turn in record_of(sides[0]).turns]
-    old, new = all_asked(*(lambda one=one: side(one, labelled, examples, options) for one in (a, b)))
+    old, new = run_tasks(*(lambda one=one: side(one, labelled, examples, options) for one in (a, b)))
     aim = objective_of(old, new, name=objective)
     names = ("A", "B")
-    found = scoring.compare(record_of(old), record_of(new), objective=aim, names=names, seed=seed)
-    out.document({**found.to_json(), "dataset": labelled.name, "split": split})
-    show(found)
-    for name, one in zip(names, found.facts, strict=True):
+    comparison = scoring.compare(record_of(old), record_of(new), objective=aim, names=names, seed=seed)
+    out.document({**comparison.to_json(), "dataset": labelled.name, "split": split})
+    show_comparison(comparison)
+    for name, one in zip(names, comparison.facts, strict=True):
         out.show(f"{name}: {', '.join(f'{what} {value}' for what, value in one.items() if what != 'flows')}")
     if report is not None:
         scored = {
             name: one for name, one in zip(names, (old, new), strict=True) if isinstance(one, ScoredProgram)
         }
         title = f"A and B on {labelled.name}, {split}"
-        out.note(f"report: {_write_comparison(found, scored, report, title, reproduce(context))}")
-    if why := undecided(old, new):
+        out.note(f"report: {_write_comparison(comparison, scored, report, title, reproduce(context))}")
+    if why := inconclusive_reason(old, new):
         out.note(why)
         raise typer.Exit(CHECK_FAILED)
 
 
 def _write_comparison(
-    found: Comparison, scored: dict[str, ScoredProgram], folder: Path, title: str, command: str
+    comparison: Comparison, scored: dict[str, ScoredProgram], folder: Path, title: str, command: str
 ) -> Path:
     from jazzmine_dspy.eval.report import Report, System, write_report
 
-    systems = [System(name, one.found, note=one.name, shipped=name == "B") for name, one in scored.items()]
+    systems = [
+        System(name, one.evaluation, note=one.name, shipped=name == "B") for name, one in scored.items()
+    ]
     facts = {
         f"{side}: {name}": value
-        for side, held in zip(found.names, found.facts, strict=True)
-        for name, value in held.items()
+        for side, values in zip(comparison.names, comparison.facts, strict=True)
+        for name, value in values.items()
     }
-    made = Report(title, found.verdict, systems, facts=facts, reproduce=command, comparison=found)
-    return write_report(made, folder).html
+    page = Report(title, comparison.verdict, systems, facts=facts, reproduce=command, comparison=comparison)
+    return write_report(page, folder).html

@@ -112,9 +112,9 @@ def optimize(
     if dry_run:
         from jazzmine_dspy.optimize.planning import plan
 
-        found = plan(chosen, start_from=start_from)
-        to.document(found.to_json())
-        _show_plan(found)
+        run_plan = plan(chosen, start_from=start_from)
+        to.document(run_plan.to_json())
+        _show_plan(run_plan)
         return
     from jazzmine_dspy.optimize import run
 
@@ -135,8 +135,8 @@ def optimize(
 
 
 def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]) -> Recipe:
-    """The recipe that is named, else the one by which the program was compiled that the run starts from."""
-    from jazzmine_dspy.optimize.earlier import recipe_of
+    """The named recipe, else that of the program that the run starts from."""
+    from jazzmine_dspy.optimize.previous import recipe_of
     from jazzmine_dspy.optimize.recipe import changed_recipe, read_recipe
 
     if recipe is not None:
@@ -147,7 +147,7 @@ def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]
 
 
 def _hush() -> None:
-    """MLflow tells of every table of its store that it creates."""
+    """Silence MLflow, which logs every table that it creates."""
     import logging
 
     for name in ("alembic", "mlflow", "dspy"):
@@ -169,33 +169,33 @@ def _document(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _show_plan(found: Plan) -> None:
+def _show_plan(run_plan: Plan) -> None:
     from jazzmine_dspy.optimize.budget import price_in_words
 
     to = output()
-    if not found.steps:
+    if not run_plan.steps:
         to.show("no language model is asked: 0 calls")
         return
     rows = [
         (step.name, f"{step.calls:,}", f"{step.prompt_tokens:,}", f"{step.completion_tokens:,}")
-        for step in found.steps
+        for step in run_plan.steps
     ]
     to.show(table(("phase", "calls", "prompt tokens", "answer tokens"), rows, numbers=True))
-    total, price = found.total, found.price
+    total, price = run_plan.total, run_plan.price
     limits = [
-        None if found.limit is None else f"{found.limit:,}",
-        None if found.tokens is None else f"{found.tokens:,} tokens",
-        None if found.money is None or price is None else price.amount(found.money),
+        None if run_plan.limit is None else f"{run_plan.limit:,}",
+        None if run_plan.tokens is None else f"{run_plan.tokens:,} tokens",
+        None if run_plan.money is None or price is None else price.amount(run_plan.money),
     ]
     held = [limit for limit in limits if limit is not None]
     limit = f"limit {', '.join(held)}" if held else "no limit"
     to.show(
-        f"at most {total.calls:,} calls of {found.lm} ({limit}), about {total.prompt_tokens:,} prompt tokens, "
+        f"at most {total.calls:,} calls of {run_plan.lm} ({limit}), about {total.prompt_tokens:,} prompt tokens, "
         f"at most {total.completion_tokens:,} answer tokens"
     )
-    if price is not None and found.cost is not None:
-        to.show(f"at most about {price.amount(found.cost)}")
-    to.show(f"price: {price_in_words(found.lm, price)}")
+    if price is not None and run_plan.cost is not None:
+        to.show(f"at most about {price.amount(run_plan.cost)}")
+    to.show(f"price: {price_in_words(run_plan.lm, price)}")
 
 
 def _priced(spent: dict[str, Any], price: Price | None, lm: str) -> list[str]:
@@ -245,26 +245,28 @@ def _show(result: RunResult, recipe: Path | None) -> None:
 
 
 def _since(result: RunResult) -> list[str]:
-    """What changed since the program was compiled that the run starts from, and whether what ships is better."""
-    found, compared = result.manifest.get("from"), result.report.comparison
-    if found is None:
+    """Lines about changes since the previous program was compiled, and whether the shipped program is better."""
+    changes, compared = result.manifest.get("from"), result.report.comparison
+    if changes is None:
         return []
-    named = [f"{kind} {', '.join(found[kind])}" for kind in ("added", "removed", "changed") if found[kind]]
+    named = [
+        f"{kind} {', '.join(changes[kind])}" for kind in ("added", "removed", "changed") if changes[kind]
+    ]
     lines = [f"flows: {'; '.join(named) if named else 'none changed'}"]
     lacking: dict[str, list[str]] = {}
-    for flow, parts in found["lacking"].items():
+    for flow, parts in changes["lacking"].items():
         lacking.setdefault(", ".join(parts), []).append(flow)
     lines += [f"under 5 turns in {parts}: {', '.join(names)}" for parts, names in lacking.items()]
     lines += [compared.verdict] if compared is not None else []
     return [
         *lines,
-        *(["the program stays as it was: nothing else promised more"] * found["stays"]),
+        *(["the program stays as it was: nothing else promised more"] * changes["stays"]),
         "",
     ]
 
 
 def _to_try(lm: str, recipe: Path) -> list[str]:
-    """What whoever compiled with no language model of their own may do next."""
+    """Next steps for users who compiled without their own language model."""
     if lm != "none" and not lm.startswith("local/"):
         return []
     return ["", f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}"]

@@ -7,7 +7,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets.schema import Labels
-from jazzmine_dspy.eval.feedback import Feedback, feedback
+from jazzmine_dspy.eval.feedback import feedback
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, Stage, TurnDecision
@@ -120,23 +120,6 @@ def _answer(pred: Any) -> tuple[TurnDecision, str]:
 def _causes(decision: TurnDecision) -> list[str]:
     said = [record.cause or "" for record in decision.stages.values() if record.degraded]
     return [part.partition(": ")[2] for cause in said for part in cause.split("; ")]
-
-
-def feedback_of(gold: Any, pred: Any, predictor: str = "") -> tuple[Feedback, ...]:
-    """What is wrong with a prediction, finding by finding; empty where it is right.
-
-    Args:
-        gold: An example of ``Dataset.to_dspy``.
-        pred: What ``program.trainable()`` answered, or a program itself.
-        predictor: Whose answers are looked at; "" for all.
-
-    Raises:
-        InputError: as :func:`metric`.
-        LMUnansweredError: as :func:`metric`.
-    """
-    labels, turn = _gold(gold)
-    decision, failed = _answer(pred)
-    return feedback(decision, failed, labels, turn, _stages_of(predictor))
 
 
 def _stages_of(predictor: str) -> list[Stage]:

@@ -46,7 +46,7 @@ def commands_of(example: Example) -> tuple[str, ...]:
 
 
 def place_of(example: Example) -> tuple[str, ...]:
-    """Whether the turn finds a flow running."""
+    """Whether a flow runs before the turn."""
     return (MID_FORM if example.turn.flow else OPENING,)
 
 
@@ -202,13 +202,13 @@ class Evaluation:
         return summarise(scores, clusters, resamples=self._draws, largest=LARGEST, only=only)
 
     def shared_difference(self, other: Evaluation, metric: str) -> Difference | None:
-        """How much higher this program scores than another on the turns that both answered.
+        """Paired difference of this program and another on the turns that both answered.
 
         Returns:
-            The difference; None where the metric says nothing of any turn.
+            The difference; None if no turn has the metric.
         """
         theirs = {turn.example.key: turn.scores for turn in other.turns if not turn.unanswered}
-        held = [
+        shared = [
             turn
             for turn in self.turns
             if not turn.unanswered
@@ -217,9 +217,9 @@ class Evaluation:
         ]
         try:
             return paired_metric(
-                [turn.scores for turn in held],
-                [theirs[turn.example.key] for turn in held],
-                [turn.example.conversation_id for turn in held],
+                [turn.scores for turn in shared],
+                [theirs[turn.example.key] for turn in shared],
+                [turn.example.conversation_id for turn in shared],
                 metric,
                 largest=LARGEST.get(metric, 1.0),
             )
@@ -337,7 +337,7 @@ def quantiles(times: Sequence[float]) -> dict[str, float]:
 
 
 def inconclusive_reason(turns: Sequence[Any]) -> str:
-    """Why nothing may be decided by some turns: the language model did not answer too many; empty where it may."""
+    """Why turns decide nothing: the language model left too many unanswered. Empty if they are conclusive."""
     silent = sum(turn.unanswered for turn in turns)
     if silent <= UNANSWERED * len(turns):
         return ""

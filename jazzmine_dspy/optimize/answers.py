@@ -1,4 +1,4 @@
-"""The answers of runs: what was answered is not asked again, so a run that is started again goes on where it was."""
+"""Stored answers of runs, so that a restarted run continues where it was."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ _SAMPLED = "~"
 
 
 class RunAnswers(ReplayStore):
-    """A replay store that holds sampled answers too, by their number: of a request that was sent three times, three.
+    """A replay store that also stores sampled answers, numbered by request.
 
-    A run is deterministic but for its answers, so one that is started again over them comes to where it was, asks on
-    from there, and ends in the same bytes as one that nobody stopped. An answer is written as it comes: a killed
-    process loses only the answers that it waits for. All runs share answers at temperature 0; each recipe has samples
-    of its own.
+    A run is deterministic except for its answers. A restarted run replays them, continues from there, and ends in the
+    same bytes as an uninterrupted one. Answers are written when they arrive, so a killed process loses only those that
+    it waits for. All runs share answers at temperature 0; sampled answers belong to a recipe.
 
     Args:
-        path: The file, made when it is missing.
+        path: The file; created if it is missing.
         recipe: Fingerprint of the recipe.
-        fresh: Whether to ignore what the file holds; new answers take its place.
+        fresh: Whether to ignore stored answers and replace them.
     """
 
     def __init__(self, path: Path, recipe: str, *, fresh: bool = False) -> None:
@@ -33,18 +32,18 @@ class RunAnswers(ReplayStore):
         self._given: Counter[str] = Counter()
 
     def key(self, request: Request, identity: str) -> str:
-        """The key of a request; a sampled one has a mark."""
+        """The key of a request; the key of a sampled one is marked."""
         sampled = "" if request.config.temperature == 0 else f"{_SAMPLED}{self._recipe}"
         return request_key(request, identity) + sampled
 
     def get(self, key: str) -> Response | None:
-        """The stored answer; of a sampled request the first one that this process has not been given yet."""
+        """The stored answer; for a sampled request, the first one that this process has not used yet."""
         answer = super().get(self._numbered(key))
         self._given[key] += answer is not None
         return answer
 
     def put(self, key: str, response: Response) -> None:
-        """Store an answer, which counts as given."""
+        """Store an answer and count it as used."""
         super().put(self._numbered(key), response)
         self._given[key] += 1
 

@@ -1,4 +1,4 @@
-"""Whether the promise of a program's gate holds on labelled turns of service."""
+"""Checks on labelled turns of service whether the error of a gate is within its target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.confidence import judged
+from jazzmine_dspy.optimize.confidence import confidence_rows
 from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR, passing, upper_bound
 from jazzmine_dspy.optimize.steps.local import is_closed
 from jazzmine_dspy.program.local.understanding import acts_head
@@ -20,12 +20,12 @@ class Audit(NamedTuple):
     """How often a program is wrong on the turns that it decides without a language model.
 
     Args:
-        target: Share of them that may be wrong.
+        target: Share of these turns that may be wrong.
         error: Share that was wrong.
-        low, high: Its bounds, one-sided, each with 90 % confidence; turns of one conversation count as one where they
-            are alike.
+        low, high: One-sided bounds of the error, each with 90 % confidence. Similar turns of one conversation count as
+            one.
         n: Labelled turns.
-        local: Of these, turns that are decided without a language model.
+        local: Labelled turns that are decided without a language model.
     """
 
     target: float
@@ -37,12 +37,12 @@ class Audit(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Whether the target is surely missed."""
+        """Whether the lower bound of the error exceeds the target."""
         return self.low > self.target
 
     def in_words(self) -> str:
         """One sentence."""
-        kept = (
+        verdict = (
             "missed"
             if self.broken
             else "held"
@@ -52,7 +52,7 @@ class Audit(NamedTuple):
         return (
             f"audit: {self.local} of {self.n} turns are decided locally, {100 * self.error:.1f} % of them wrong; with "
             f"90 % confidence at least {100 * self.low:.1f} % and at most {100 * self.high:.1f} %: the target of "
-            f"{100 * self.target:g} % is {kept}"
+            f"{100 * self.target:g} % is {verdict}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -67,13 +67,13 @@ def audit(
     target_error: float = TARGET_ERROR,
     delta: float = DELTA,
 ) -> Audit:
-    """Check a gate on labelled turns; no language model is asked.
+    """Check a gate on labelled turns, without a language model.
 
     Args:
-        program: With its gate: of its policy, else the package's.
+        program: Its gate is checked: that of its policy, else that of the package.
         examples: Turns of service with labelled commands.
         target_error: Share of the turns decided locally that may be wrong.
-        delta: Probability with which each bound may be false.
+        delta: Probability that a bound is false.
 
     Raises:
         InputError: the program has no gate, or no turn has labelled commands.
@@ -85,20 +85,20 @@ def audit(
             "The program has no gate to audit",
             remedy="Compile it on more labelled conversations, or bind the bundled embedding model.",
         )
-    fitted = dict(policy.deciders).get("local")
-    gate = model.gate if fitted is None else fitted
+    cascade_gate = dict(policy.deciders).get("local")
+    gate = model.gate if cascade_gate is None else cascade_gate
     decided = evaluate(program.with_policy("local"), examples).turns
     turns = [turn for turn in decided if turn.decision is not None and turn.scores.get("commands_exact")]
-    rows = judged(turns, program.registry)
+    rows = confidence_rows(turns, program.registry)
     if not rows:
         raise InputError("No turn has labelled commands", remedy="Label the commands of some turns.")
-    # What rules decide as a whole passes every gate.
-    sure = [
+    # Turns that rules decide as a whole pass every gate.
+    confidences = [
         1.0 if is_closed(turn) else model.probability(row.features)
         for turn, row in zip(turns, rows, strict=True)
     ]
     right, groups = [row.right for row in rows], [row.group for row in rows]
-    found = passing(sure, right, groups, gate, delta)
-    wrong = found.error * found.worth
-    low = 1.0 - upper_bound(found.worth - wrong, found.worth, delta) if wrong else 0.0
-    return Audit(target_error, found.error, low, found.bound, len(rows), found.accepted)
+    passed = passing(confidences, right, groups, gate, delta)
+    wrong = passed.error * passed.worth
+    low = 1.0 - upper_bound(passed.worth - wrong, passed.worth, delta) if wrong else 0.0
+    return Audit(target_error, passed.error, low, passed.bound, len(rows), passed.accepted)

@@ -1,4 +1,4 @@
-"""What a run makes sure of before it fits anything: labels, and a language model that answers."""
+"""Checks before a run: labels exist, and the language model answers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.turn import TurnProgram
 
-_PATIENCE_S = 120.0
-"""For a first answer: a model of one's own may have to be loaded for it."""
+_DEADLINE_S = 120.0
+"""Deadline of the first answer, because a local model may have to be loaded."""
 
 _SERVER_DOWN = ("LMNoAnswerError", "LMServerError", "LMRateLimitError", "LMTimeoutError")
-"""Errors by which neither name nor address nor key is wrong."""
+"""Errors that do not come from a wrong name, address or key."""
 
 PARTS = ("train", "dev_a", "dev_b")
 
 
 def check_labels(recipe: Recipe, dataset: Dataset) -> None:
-    """Make sure that each part has turns, and labels for the objective and the constraints.
+    """Check that each part has turns with labels for the objective and the constraints.
 
     Raises:
         DatasetError: a part has no labelled turn.
@@ -44,7 +44,9 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
         )
     named = (("objective", recipe.objective), *(("constraints", name) for name in recipe.constraints))
     for key, metric in named:
-        lacking = [role for role, held in parts.items() if not any(has_label(metric, each) for each in held)]
+        lacking = [
+            role for role, examples in parts.items() if not any(has_label(metric, each) for each in examples)
+        ]
         if lacking:
             able = labelled(list(parts.values()))
             raise RecipeError(
@@ -58,19 +60,19 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
 
 
 def _closed(dataset: Dataset) -> Sequence[Example]:
-    """Which labels the test part has, and nothing of what its turns say."""
-    held = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
+    """Labels that the test part has, without the texts of its turns."""
+    conversations = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
     return [
         Example(
             conversation_id=conversation.id, turn_id=conversation.turn_id(index), turn=Turn(text="…"),
             labels=turn.labels or Labels(), role="test", line=1,
         )
-        for conversation in held for index, turn in enumerate(conversation.turns) if turn.labels is not None
+        for conversation in conversations for index, turn in enumerate(conversation.turns) if turn.labels is not None
     ]  # fmt: skip
 
 
 def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> str:
-    """Ask the language model once, what the program asks of a labelled turn, before anything is fitted.
+    """Ask the language model once about a labelled turn, before any training.
 
     The call counts; an answer of the replay store stands for it, and a budget of no calls allows none. What the model
     says is not looked at: that it answers is enough.
@@ -84,7 +86,7 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     if context.lm is None or not examples or not context.budget.allows():
         return ""
     if isinstance(context.lm, DeferredLM):
-        # It cannot be tried; the phases that follow ask about all that they can.
+        # A deferred model cannot be tried; the next steps request all that they need.
         return ""
     context.progress.phase("ask the language model once", None)
     if not any(program.policy.asks(stage) for stage in STAGES):
@@ -94,13 +96,13 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
         # One call, not one for each stage.
         alone = program.policy.named("local").model_copy(update={"enhance": "lm"})
         once = program.with_policy(alone)
-    # The shortest turn, so that a small model's window is no reason to fail.
+    # The shortest turn, so that it fits the context window of a small model.
     example = min(
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)
     )
-    # As in service: who mistypes an address does not want to wait for minutes.
+    # Without outage tolerance, so that a mistyped address fails at once.
     with dspy.context(lm=context.lm):
-        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_PATIENCE_S)
+        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_DEADLINE_S)
     refused = any(call.refused for call in decision.calls)
     if not decision.calls or refused or has_answer(decision.calls):
         return ""

@@ -10,14 +10,13 @@ from jazzmine_dspy.eval.significance import Difference, Linear, paired_metric
 from jazzmine_dspy.models.errors import InputError
 
 MARGIN = 0.02
-"""What one call of a language model a turn has to bring, and what of two candidates counts as near."""
+"""Gain that one LM call a turn must bring. Candidates within this distance count as near."""
 
 
-def shared(mine: Evaluation, theirs: Evaluation, metric: str) -> tuple[Difference, float] | None:
-    """How much higher one is than another on the turns that both answered, and the standard error of that.
-
-    None where the metric says nothing of any.
-    """
+def difference_with_error(
+    mine: Evaluation, theirs: Evaluation, metric: str
+) -> tuple[Difference, float] | None:
+    """Paired difference on the turns that both answered, with its standard error; None if no turn has the metric."""
     others = {turn.example.key: turn.scores for turn in theirs.turns if not turn.unanswered}
     ours = [
         turn
@@ -33,10 +32,10 @@ def shared(mine: Evaluation, theirs: Evaluation, metric: str) -> tuple[Differenc
 
 
 def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
-    """The same, with degraded turns taken for crashes.
+    """The same evaluation with degraded turns counted as crashes.
 
-    Where a language model is judged, another's answer in the place of its failure is not its answer: a model that fails
-    often would else look as good as what stands in.
+    A fallback answer is not an answer of the language model. Without this, a model that fails often would score as
+    high as its fallback.
     """
     turns = [
         TurnResult(

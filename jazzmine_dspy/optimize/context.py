@@ -18,8 +18,8 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.earlier import Earlier
 from jazzmine_dspy.optimize.interrupted import BestSoFar
+from jazzmine_dspy.optimize.previous import PreviousProgram
 from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -44,20 +44,20 @@ class RunContext:
     """What a run is given: its phases take it with their inputs, and return what they found.
 
     Args:
-        recipe: What is to be done.
+        recipe: The recipe.
         dataset: The labelled conversations.
         progress: Watches the run.
         budget: Counts what is spent.
         lm: The language model, metered and replayed; None runs without one.
         lm_facts: Its name and identity.
         started_from: Hash of the program whose prompts were the start.
-        work: Folder for what a run keeps for the next.
-        tracker: Keeps the run in MLflow; None where it is not tracked.
-        teacher: Another language model, which shows right answers and writes prompts.
-        teacher_budget: Counts what it is asked.
+        work: Folder of the replay store, which later runs reuse.
+        tracker: Logs the run to MLflow; None without tracking.
+        teacher: Another language model, which gives right answers and writes prompts.
+        teacher_budget: Budget of the teacher.
         best: The best so far, for a run that is stopped.
-        earlier: The program that the run starts from; None where it starts anew.
-        optimizer: Makes the candidates of prompts in the place of the recipe's.
+        previous: The program that the run starts from; None if it starts from the base program.
+        optimizer: An optimizer of prompts instead of the recipe's.
         folder: Of the program.
         started: When the run began.
     """
@@ -74,37 +74,37 @@ class RunContext:
     teacher: dspy.LM | None = None
     teacher_budget: Budget | None = None
     best: BestSoFar = field(default_factory=BestSoFar)
-    earlier: Earlier | None = None
+    previous: PreviousProgram | None = None
     optimizer: Optimizer | None = None
     folder: Path = Path("program")
     started: dt.datetime = dt.datetime.min
 
     @property
     def objective(self) -> Objective:
-        """What the run raises."""
+        """Objective and constraints of the recipe."""
         return Objective(self.recipe.objective, self.recipe.constraints)
 
     @property
     def price(self) -> tuple[float, float] | None:
-        """Money per million prompt tokens and per million completion tokens; None where nobody knows it."""
-        found = self.budget.meter.price
-        return None if found is None else (found.prompt, found.completion)
+        """Money per million prompt tokens and per million completion tokens; None if unknown."""
+        price = self.budget.meter.price
+        return None if price is None else (price.prompt, price.completion)
 
     def spent(self) -> dict[str, Any]:
-        """What the run has spent; apart from it, as ``teacher``, what its teacher was asked."""
-        apart = self.teacher_budget
-        return {**self.budget.spent(), **({} if apart is None else {"teacher": apart.spent()})}
+        """Spending of the run, with that of its teacher under ``teacher``."""
+        teacher = self.teacher_budget
+        return {**self.budget.spent(), **({} if teacher is None else {"teacher": teacher.spent()})}
 
     def sample(self, examples: Sequence[Example], size: int, salt: int) -> list[Example]:
-        """A seeded sample in the order of the file; all of them where ``size`` is 0."""
+        """A seeded sample in the order of the file; all examples if ``size`` is 0."""
         if not size or size >= len(examples):
             return list(examples)
-        chosen = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
-        return [examples[index] for index in sorted(chosen)]
+        indices = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
+        return [examples[index] for index in sorted(indices)]
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Under which programs ask the run's language model: again where it does not answer, and at once."""
+        """Context in which programs ask the run's language model, in parallel, with retries during outages."""
         with dspy.context(lm=self.lm), bearing_outages(self._bearing), hands(self.recipe.hands):
             yield
 
@@ -114,18 +114,18 @@ class RunContext:
 
     @property
     def calls_per_turn(self) -> int:
-        """Calls that one turn needs at most where every stage asks the language model."""
+        """Maximum of calls for a turn on which every stage asks the language model."""
         return 1 if self.recipe.shape == "fused" else len(STAGES) + 1
 
     @property
     def test_turns(self) -> int:
-        """How many turns the test part has, without opening it."""
-        held = [c for c in self.dataset.conversations if self.dataset.roles[c.id] == "test"]
-        return sum(turn.labels is not None for conversation in held for turn in conversation.turns)
+        """Number of labelled test turns, counted without opening the test part."""
+        conversations = [c for c in self.dataset.conversations if self.dataset.roles[c.id] == "test"]
+        return sum(turn.labels is not None for conversation in conversations for turn in conversation.turns)
 
     @property
     def calls_for_judging(self) -> int:
-        """Calls at most to judge the language model as written and as compiled on what is sampled of dev-B."""
+        """Maximum of calls to judge the prompts as written and as compiled on the sample of dev-B."""
         return self._sampled("dev_b") * 2 * self.calls_per_turn
 
     @property
@@ -135,17 +135,17 @@ class RunContext:
 
     @property
     def calls_for_report(self) -> int:
-        """Calls that the three asking rows of the report need at most."""
+        """Maximum of calls for the three rows of the report that ask the language model."""
         return 3 * self.calls_per_turn * min(self.recipe.sample.test or self.test_turns, self.test_turns)
 
     def _sampled(self, role: Literal["dev_a", "dev_b"]) -> int:
-        size, held = getattr(self.recipe.sample, role), len(self.dataset.examples(role))
-        return min(size or held, held)
+        size, count = getattr(self.recipe.sample, role), len(self.dataset.examples(role))
+        return min(size or count, count)
 
     def calls_kept(self, *, judging: bool = True) -> int:
-        """Calls kept for judging and the report, or for the report alone: what they need, or a share of the limit.
+        """Calls to keep for judging and the report, or for the report alone, at most a share of the limit.
 
-        Where tokens are limited it is an estimate, which changes as calls tell what they take: ask for it each time.
+        With a limit on tokens this is an estimate that changes with every call, so read it each time.
         """
         needed = self.calls_for_report + (self.calls_for_judging if judging else 0)
         limit = self.budget.calls_in_all

@@ -1,4 +1,4 @@
-"""Whether prompts hold text of the test part, which would make the final figures flatter them (O10)."""
+"""Finds text of the test part in prompts, which would inflate the test results."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 OWN_WORDS = 6
-"""From this many words in a row on a text is somebody's own; everybody says "where is my order"."""
+"""Runs of at least this many words count as copied; shorter ones, such as "where is my order", are common."""
 
 
 def copied_turns(program: TurnProgram, dataset: Dataset) -> tuple[str, ...]:
-    """The test turns of which instructions, descriptions of fields or demonstrations hold six words in a row.
+    """Test turns from which instructions, field descriptions or demonstrations copy six words in a row.
 
-    Words that stand in a part to learn from too, or in the flows, are nobody's secret. The turns are named by
-    conversation and turn: what they say is not told.
+    Words that also occur in another part or in the flows are ignored. The result has the keys of the turns, without
+    their text.
 
     Args:
-        program: Its predictors are looked at, of the shape that is in use.
-        dataset: With its test part, which stays closed otherwise.
+        program: Its predictors of the shape in use are checked.
+        dataset: The dataset with its test part.
     """
-    closed: dict[str, set[str]] = {}
-    known = _runs(str(dataset.flows.to_json()))
+    test_runs: dict[str, set[str]] = {}
+    public_runs = _runs(str(dataset.flows.to_json()))
     for conversation in dataset.conversations:
         test = dataset.roles[conversation.id] == "test"
-        for key, text in _said(conversation):
+        for key, text in _user_turns(conversation):
             for run in _runs(text):
                 if test:
-                    closed.setdefault(run, set()).add(key)
+                    test_runs.setdefault(run, set()).add(key)
                 else:
-                    known.add(run)
-    shown = set().union(*(_runs(text) for text in _texts(states_of(program))))
-    return tuple(sorted({key for run in shown - known for key in closed.get(run, ())}))
+                    public_runs.add(run)
+    prompt_runs = set().union(*(_runs(text) for text in _texts(states_of(program))))
+    return tuple(sorted({key for run in prompt_runs - public_runs for key in test_runs.get(run, ())}))
 
 
-def _said(conversation: LabelledConversation) -> Iterator[tuple[str, str]]:
+def _user_turns(conversation: LabelledConversation) -> Iterator[tuple[str, str]]:
     for index, turn in enumerate(conversation.turns):
         if turn.role == "user":
             yield f"{conversation.id}/{conversation.turn_id(index)}", turn.text

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its result, and the facts of its manifest."""
+"""The result of a run and the facts for its manifest."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PREDICTORS = ("enhance", "select", "understand", "fused")
 
 
 class RunResult(NamedTuple):
-    """What a run leaves behind.
+    """Result of a run.
 
     Args:
-        program: What ships.
-        folder: Where it is.
-        report: All that the run found.
-        report_paths: Where the report is.
-        manifest: Of the program.
+        program: The shipped program.
+        folder: Its folder.
+        report: The report.
+        report_paths: Files of the report.
+        manifest: Manifest of the program.
         spent: Calls, tokens, money and minutes.
-        shipped: Name of the whole program that was chosen.
-        first_line: The report's first line.
-        untracked: Why MLflow has not got all of it; empty where it has.
+        shipped: Name of the chosen program.
+        first_line: First line of the report.
+        untracked: Why MLflow lacks a part of the run; empty if it has all.
     """
 
     program: TurnProgram
@@ -44,7 +44,7 @@ class RunResult(NamedTuple):
 
     @classmethod
     def of(cls, context: RunContext, state: RunState) -> Self:
-        """The result of a run that has come to its end."""
+        """The result of a finished run."""
         assert state.report is not None, "the last step reports"
         return cls(
             state.program,
@@ -60,14 +60,14 @@ class RunResult(NamedTuple):
 
 
 def run_facts(context: RunContext) -> dict[str, Any]:
-    """What ``run.json`` says of a run: when it began and ended, what it has spent, and where it is tracked."""
+    """Facts for ``run.json``: start, end, spending, and where the run is tracked."""
     dates = {"started": context.started.isoformat(), "ended": dt.datetime.now(dt.UTC).isoformat()}
     tracking = {} if context.tracker is None else {"tracking": context.tracker.facts}
     return {**dates, "spent": context.spent(), **tracking}
 
 
 def stopped_facts(context: RunContext) -> dict[str, Any]:
-    """What the manifest says of a run however it ends: recipe, dataset and language model."""
+    """Facts for the manifest of any run, also a stopped one: recipe, dataset and language model."""
     recipe, dataset = context.recipe, context.dataset
     return {
         "objective": recipe.objective,
@@ -85,7 +85,7 @@ def stopped_facts(context: RunContext) -> dict[str, Any]:
 
 
 def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dict[str, Any]:
-    """What the manifest says of the run; nothing of it depends on time."""
+    """Facts for the manifest of a finished run. They do not depend on time."""
     recipe, embedder = context.recipe, state.program.bindings.embedder
     local = state.local
     scores = {
@@ -124,7 +124,7 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
         "demonstrations": {name: len(state.program.predictor(name).demos) for name in PREDICTORS},
         "first_line": first_line,
         "scores": scores,
-        **({} if context.earlier is None else {"from": context.earlier.to_json() | {"stays": state.stays}}),
+        **({} if context.previous is None else {"from": context.previous.to_json() | {"stays": state.stays}}),
     }
 
 

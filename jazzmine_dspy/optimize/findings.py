@@ -1,4 +1,4 @@
-"""What a run says of itself: what ships and why, what labels bring, what the gate promises, and turns that changed."""
+"""Build the report of a run: what ships and why, gains, the gate's error bound, and turns that changed."""
 
 from __future__ import annotations
 
@@ -51,34 +51,34 @@ _GAINS = (
     ("shipped over base", "shipped", BASE),
 )
 _ENHANCEMENT = ("entity_f1", "entity_recall_in_rewrite", "sentiment_macro_f1", "topic_shift_f1")
-_SHOWN = 6
+_CHANGES = 6
 
 
 def build_report(
     context: RunContext, state: RunState, before: Mapping[str, Any], whole: Mapping[str, Any] | None = None
 ) -> Report:
-    """All that a run found, for the page.
+    """Build the report of a run.
 
     Args:
         context: Of the run.
         state: At its end.
-        before: What was spent before the rows of the report.
-        whole: Whole conversations with the program's own state.
+        before: Spending before the rows of the report were evaluated.
+        whole: Results on whole conversations that the program replayed with its own state.
     """
     recipe, systems = context.recipe, state.systems
     rows = [
         System(
-            name, found, note=_note(context, name, found), shipped=name == "shipped",
+            name, evaluation, note=_note(context, name, evaluation), shipped=name == "shipped",
             covers=_SELECTION if name == BASELINE else None,
         )
-        for name, found in systems.items() if found is not None
+        for name, evaluation in systems.items() if evaluation is not None
     ]  # fmt: skip
     metrics = (recipe.objective, *recipe.constraints)
     gains = [
-        Gain(name, metric, found)
+        Gain(name, metric, gain)
         for name, ours, theirs in _GAINS
         for metric in metrics
-        if (found := difference(systems, ours, theirs, metric)) is not None
+        if (gain := difference(systems, ours, theirs, metric)) is not None
     ]
     points = list(learning_points(context, state))
     return Report(
@@ -91,11 +91,11 @@ def build_report(
         learning_words=learning_words(points),
         gains=gains,
         facts=_facts(context, state, before),
-        reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{_from(context)}",
+        reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{_from_option(context)}",
         examples_changed=_changes(context.objective, systems),
         compared=("LM as written", "LM compiled"),
         choosing=_choosing(context, state),
-        verdict=in_one_sentence(context, state),
+        verdict=verdict_sentence(context, state),
         prompts=compiled_prompts(state, context.dataset.examples("dev_a")),
         card=context.dataset.card,
         recipe=recipe.in_words(),
@@ -105,24 +105,24 @@ def build_report(
     )
 
 
-def _note(context: RunContext, name: str, found: Evaluation) -> str:
+def _note(context: RunContext, name: str, evaluation: Evaluation) -> str:
     for part in context.recipe.recorded:
         if name in (part.name, cascade_name(part.name)):
-            held = Recording.read(part.folder)
-            return f"recorded answers of {held.kind}, {held.date}, on {found.n} test turns"
+            recording = Recording.read(part.folder)
+            return f"recorded answers of {recording.kind}, {recording.date}, on {evaluation.n} test turns"
     return _NOTES[name]
 
 
 def difference(
     systems: Mapping[str, Evaluation | None], ours: str, theirs: str, metric: str
 ) -> Difference | None:
-    """How much higher one row is than another, on the turns that both answered; None where there are none."""
+    """Difference of two rows on the turns that both answered; None if there are no such turns."""
     one, other = systems.get(ours), systems.get(theirs)
     return None if one is None or other is None else one.shared_difference(other, metric)
 
 
-def in_one_sentence(context: RunContext, state: RunState) -> str:
-    """How good what ships is, what it gained over the base, and how sure that is."""
+def verdict_sentence(context: RunContext, state: RunState) -> str:
+    """One sentence: score of the shipped program, its gain over the base, and whether the gain may be chance."""
     metric, shipped = context.recipe.objective, state.systems.get("shipped")
     score = shipped.metrics.get(metric) if shipped is not None else None
     if shipped is None or score is None:
@@ -131,12 +131,12 @@ def in_one_sentence(context: RunContext, state: RunState) -> str:
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
     outage = " The language model did not answer, so no program that asks it was judged."
     return (
-        f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {_what(state)}"
+        f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {_shipped_words(state)}"
         f"{_over_base(context, state)}; {asks}." + (outage if state.unanswered else "")
     )
 
 
-def _what(state: RunState) -> str:
+def _shipped_words(state: RunState) -> str:
     if state.base_ships:
         return "the base program: nothing that was compiled promised more"
     return "the program as it was: nothing else promised more" if state.stays else state.ships
@@ -147,12 +147,12 @@ def _over_base(context: RunContext, state: RunState) -> str:
     if state.base_ships or gain is None:
         return ""
     words = f"{_per_cent(abs(gain.value))} points {'more' if gain.value >= 0 else 'fewer'} than the base"
-    sure = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
-    return f", {words}" if sure else f", {words}, which may be chance"
+    significant = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
+    return f", {words}" if significant else f", {words}, which may be chance"
 
 
 def first_line(context: RunContext, state: RunState) -> str:
-    """What ships, what it gained over the base, and what compiling the prompts brought, in one line."""
+    """One line: what ships, its gain over the base, and the gain of compiled prompts."""
     metric, shipped = context.recipe.objective, state.systems.get("shipped")
     parts = [f"{state.ships} ships"]
     if shipped is None:
@@ -160,12 +160,14 @@ def first_line(context: RunContext, state: RunState) -> str:
     else:
         score = shipped.metrics.get(metric)
         parts += [f"{metric} {score.value:.3f} on {score.n} test turns"] if score is not None else []
-        asked = sum(_asked(turn) for turn in shipped.turns) / shipped.n
-        parts.append(f"the LM answered {asked:.0%} of turns" if context.lm is not None else "no LM was asked")
+        answered = sum(_lm_answered(turn) for turn in shipped.turns) / shipped.n
+        parts.append(
+            f"the LM answered {answered:.0%} of turns" if context.lm is not None else "no LM was asked"
+        )
     if not state.base_ships and (gain := difference(state.systems, "shipped", BASE, metric)) is not None:
-        parts.append(f"{_signed(gain)} over the base")
+        parts.append(f"{_format_difference(gain)} over the base")
     if (gain := difference(state.systems, "LM compiled", "LM as written", metric)) is not None:
-        parts.append(f"compiling the prompts gained {_signed(gain)}")
+        parts.append(f"compiling the prompts gained {_format_difference(gain)}")
     if state.unanswered:
         parts.append(state.unanswered)
     broken = [f"{each.contender.name}: {why}" for each in _verdicts(state) for why in each.broken]
@@ -174,14 +176,14 @@ def first_line(context: RunContext, state: RunState) -> str:
     return "; ".join(parts) + "."
 
 
-def _asked(turn: TurnResult) -> bool:
+def _lm_answered(turn: TurnResult) -> bool:
     return turn.decision is not None and any(r.source == "lm" for r in turn.decision.stages.values())
 
 
-def _signed(found: Difference) -> str:
-    if found.low is None or found.high is None:
-        return f"{found.value:+.3f} (too few conversations for an interval)"
-    return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+def _format_difference(gain: Difference) -> str:
+    if gain.low is None or gain.high is None:
+        return f"{gain.value:+.3f} (too few conversations for an interval)"
+    return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
 
 
 def _per_cent(share: float) -> str:
@@ -216,42 +218,48 @@ def _candidate(context: RunContext, state: RunState, verdict: Verdict) -> Candid
 
 def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> dict[str, str]:
     recipe, spent, price = context.recipe, context.budget.spent(), context.budget.meter.price
-    held = ", ".join(
+    constraints = ", ".join(
         f"{name} may lose {allowed:g}" for name, allowed in context.objective.constraints.items()
     )
     facts = {
-        "objective": f"{context.objective.metric}; {held}" if held else context.objective.metric,
+        "objective": f"{context.objective.metric}; {constraints}"
+        if constraints
+        else context.objective.metric,
         "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer}, seed {recipe.seed}",
         "language model": context.lm_facts.get("identity", "none"),
         "dataset": f"{context.dataset.name}, {context.dataset.fingerprint[:12]}",
-        "test turns": ", ".join(f"{name} {found.n}" for name, found in state.systems.items() if found),
+        "test turns": ", ".join(
+            f"{name} {evaluation.n}" for name, evaluation in state.systems.items() if evaluation
+        ),
         "budget spent": spending(spent, price),
     }
     if context.lm is not None:
         facts["spent on this report's rows"] = spending(context.budget.since(before), price)
         facts["price of the language model"] = price_in_words(recipe.lm, price)
-    for tried in state.prompts.tried:
-        score = "not scored" if tried.score is None else f"{tried.score:.3f} on {tried.scored} turns of dev-A"
-        facts[f"prompts {tried.name}"] = "; ".join([score, *tried.notes])
-    if (apart := context.teacher_budget) is not None:
-        facts["spent on the teacher"] = f"{recipe.teacher.lm}: {spending(apart.spent(), apart.meter.price)}"
+    for each in state.prompts.tried:
+        score = "not scored" if each.score is None else f"{each.score:.3f} on {each.scored} turns of dev-A"
+        facts[f"prompts {each.name}"] = "; ".join([score, *each.notes])
+    if (teacher := context.teacher_budget) is not None:
+        facts["spent on the teacher"] = (
+            f"{recipe.teacher.lm}: {spending(teacher.spent(), teacher.meter.price)}"
+        )
     if spent["replayed_calls"]:
         facts["latencies of the LM rows"] = (
             f"{spent['replayed_calls']} of {spent['lm_calls']} calls were answered from the replay store, in no time; "
             "`make bench` measures the language model"
         )
-    for name, found in state.systems.items():
-        if found is None:
+    for name, evaluation in state.systems.items():
+        if evaluation is None:
             facts[name] = (
                 "not run: nothing to learn from, no language model, no candidate, or no budget left for it"
             )
-    if context.earlier is not None:
-        facts["starts from"] = f"{context.earlier.manifest['name']}, {context.earlier.sha256[:12]}"
+    if context.previous is not None:
+        facts["starts from"] = f"{context.previous.manifest['name']}, {context.previous.sha256[:12]}"
     return facts | {"ships": state.ships}
 
 
 def _choosing(context: RunContext, state: RunState) -> Choosing:
-    """How the local decider was trained, and what the gate promises."""
+    """How the local decider was trained, and the error bound of the gate."""
     local, delta = state.local, context.recipe.gates.delta
     words = list(gate_words(local.confidence, delta)) if local.confidence is not None else []
     words += list(_lost_by_cascades(state))
@@ -273,11 +281,11 @@ def _choosing(context: RunContext, state: RunState) -> Choosing:
 
 
 def gate_words(fitted: ConfidenceFit, delta: float) -> Iterator[str]:
-    """The contract in one number: how many of the turns that are decided locally are wrong.
+    """Sentences about the gate: which share of the turns that are decided locally is wrong.
 
     Args:
         fitted: The confidence and its gate.
-        delta: Probability with which the bound may be too low.
+        delta: Probability that the bound is too low.
     """
     passed = fitted.gate.passed
     left = 100 * (1 - passed.accepted / max(1, passed.n))
@@ -290,7 +298,7 @@ def gate_words(fitted: ConfidenceFit, delta: float) -> Iterator[str]:
 
 
 def _lost_by_cascades(state: RunState) -> Iterator[str]:
-    """What cascades lose in enhancement against the language model that they ask."""
+    """Sentences about what cascades lose in enhancement compared with their language model."""
     models = {each.name: each for each in state.contenders if each.kind == "lm"}
     for each in state.contenders:
         model = models.get(each.name.rpartition(", then ")[2]) if each.kind == "cascade" else None
@@ -307,12 +315,13 @@ def _lost_by_cascades(state: RunState) -> Iterator[str]:
 
 
 def _open_set(facts: Mapping[str, Any]) -> list[OpenSetScore]:
-    """The scores that the head's training compared, from its facts."""
-    held = facts.get("open_set") or {}
-    by = f"found, against {held.get('negatives')}"
-    compared = held.get("recall_at_small_loss") or {}
+    """Scores that the training of the head compared, read from its facts."""
+    open_set = facts.get("open_set") or {}
+    by = f"found, against {open_set.get('negatives')}"
+    compared = open_set.get("recall_at_small_loss") or {}
     return [
-        OpenSetScore(name, {by: float(found)}, kept=name == held["kept"]) for name, found in compared.items()
+        OpenSetScore(name, {by: float(recall)}, kept=name == open_set["kept"])
+        for name, recall in compared.items()
     ]
 
 
@@ -335,22 +344,22 @@ def _changes(objective: Objective, systems: Mapping[str, Evaluation | None]) -> 
             describe_decision(two.decision),
             None if not gain else gain > 0,
         )
-        for one, two, gain in pairs[:_SHOWN]
+        for one, two, gain in pairs[:_CHANGES]
     ]
 
 
 def _worth(objective: Objective, turn: TurnResult) -> float:
-    """What a whole turn is worth to the objective, from 0 to 1."""
-    found = objective.smooth(turn.decision, turn.example.labels, turn.example.turn)
-    return 0.0 if found is None else found
+    """Value of a turn to the objective, from 0 to 1."""
+    value = objective.smooth(turn.decision, turn.example.labels, turn.example.turn)
+    return 0.0 if value is None else value
 
 
-def _from(context: RunContext) -> str:
-    return "" if context.earlier is None else f" --from {context.earlier.manifest['name']}"
+def _from_option(context: RunContext) -> str:
+    return "" if context.previous is None else f" --from {context.previous.manifest['name']}"
 
 
 def _before_and_after(context: RunContext, systems: Mapping[str, Evaluation | None]) -> Comparison | None:
-    """What ships next to what the run starts from; None where they cannot be compared."""
+    """Compare the shipped program with the one that the run starts from; None if they cannot be compared."""
     before, after = systems.get(BEFORE), systems.get("shipped")
     if before is None or after is None:
         return None
@@ -364,13 +373,13 @@ def _before_and_after(context: RunContext, systems: Mapping[str, Evaluation | No
 
 
 def _flow_rows(context: RunContext) -> list[FlowRow]:
-    """Flows that changed since the program was compiled that the run starts from, and flows that lack turns."""
-    earlier = context.earlier
-    if earlier is None:
+    """Flows that changed since the previous program was compiled, and flows that lack turns."""
+    previous = context.previous
+    if previous is None:
         return []
-    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in earlier.changes if each.kind == "removed"]
-    kinds = {each.flow: each for each in earlier.changes}
-    for row in earlier.flows:
+    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in previous.changes if each.kind == "removed"]
+    kinds = {each.flow: each for each in previous.changes}
+    for row in previous.flows:
         change = kinds.get(row.flow)
         words = "as it was" if change is None else change.in_words().removeprefix(f"{row.flow} ")
         rows.append(FlowRow(row.flow, words, row.lacks, row.train, row.dev, row.test))

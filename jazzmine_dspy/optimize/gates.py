@@ -157,14 +157,14 @@ def certified_gate(
     level = f"{100 * (1 - delta):g} %"
     if not n:
         return Gate(NEVER, False, 1.0, 0, 0, 0.0, 0.0, f"no turn could tell: {needed} would be needed")
-    sure = np.asarray(confidences, float)
+    scores = np.asarray(confidences, float)
     wrong = 1.0 - np.asarray(right, float)
     names = np.asarray(groups, dtype=str)
     effect = design_effect(names)
-    order = np.argsort(-sure, kind="stable")
+    order = np.argsort(-scores, kind="stable")
     if math.ceil(needed * effect) > n:
         reason = (
-            f"n = {n}{_worth(n, effect)} cannot certify {target} at {level}: "
+            f"n = {n}{_worth_note(n, effect)} cannot certify {target} at {level}: "
             f"{needed} turns without an error would be needed"
         )
         return Gate(
@@ -173,7 +173,7 @@ def certified_gate(
     first = _first(n, effect, target_error, delta)
     best, failed = None, None
     for size in np.unique(np.linspace(first, n, _STEPS + 1).astype(int)):
-        gate = _at(sure, wrong, floored(sure[order[size - 1]]), names, delta)
+        gate = _at(scores, wrong, floored(scores[order[size - 1]]), names, delta)
         if gate.bound > target_error:
             failed = gate
             break
@@ -182,7 +182,7 @@ def certified_gate(
         assert failed is not None
         reason = (
             f"cannot certify {target} at {level}: of the {failed.accepted} most confident turns"
-            f"{_worth(failed.accepted, failed.accepted / failed.worth)} "
+            f"{_worth_note(failed.accepted, failed.accepted / failed.worth)} "
             f"{round(failed.error * failed.accepted)} are wrong, "
             f"which bounds the error by {100 * failed.bound:.1f} % only"
         )
@@ -190,7 +190,7 @@ def certified_gate(
             threshold=NEVER, accepted=0, error=0.0, worth=0.0, certified=False, reason=reason
         )
     reason = (
-        f"certified: {best.accepted} of {n} turns{_worth(best.accepted, best.accepted / best.worth)} pass, "
+        f"certified: {best.accepted} of {n} turns{_worth_note(best.accepted, best.accepted / best.worth)} pass, "
         f"{100 * best.error:.1f} % of them wrong; at {level} at most {100 * best.bound:.1f} % are (target {target})"
     )
     return best._replace(certified=True, reason=reason)
@@ -212,25 +212,25 @@ def passing(
     threshold: float,
     delta: float = DELTA,
 ) -> Gate:
-    """What is known of the turns that pass a gate which was chosen otherwise; it is not certified."""
-    sure, wrong = np.asarray(confidences, float), 1.0 - np.asarray(right, float)
-    return _at(sure, wrong, threshold, np.asarray(groups, dtype=str), delta)
+    """Error and bound of the turns that pass a gate that was not certified."""
+    scores, wrong = np.asarray(confidences, float), 1.0 - np.asarray(right, float)
+    return _at(scores, wrong, threshold, np.asarray(groups, dtype=str), delta)
 
 
 def _at(
-    sure: NDArray[np.float64],
+    scores: NDArray[np.float64],
     wrong: NDArray[np.float64],
     threshold: float,
     groups: NDArray[Any],
     delta: float,
 ) -> Gate:
-    held = sure >= threshold
-    effect = design_effect(groups[held])
-    accepted = int(held.sum())
-    errors = float(wrong[held].sum())
+    passes = scores >= threshold
+    effect = design_effect(groups[passes])
+    accepted = int(passes.sum())
+    errors = float(wrong[passes].sum())
     bound = upper_bound(errors / effect, accepted / effect, delta)
     share = errors / accepted if accepted else 0.0
-    return Gate(threshold, False, bound, len(sure), accepted, share, accepted / effect, "")
+    return Gate(threshold, False, bound, len(scores), accepted, share, accepted / effect, "")
 
 
 def crossing(
@@ -280,5 +280,5 @@ def floored(value: float) -> float:
     return math.floor(float(value) * _GRAIN + 1e-9) / _GRAIN
 
 
-def _worth(n: int, effect: float) -> str:
+def _worth_note(n: int, effect: float) -> str:
     return "" if effect < 1.005 else f" (worth {n / effect:.0f} independent ones)"

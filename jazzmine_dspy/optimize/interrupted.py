@@ -1,4 +1,4 @@
-"""What a run that is stopped leaves behind: the best that it has found so far."""
+"""Saves the best program so far of a run that is stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 
 class BestSoFar:
-    """The best program so far while a run is under way, and the best prompts of those that were tried.
+    """The best program and the best prompts of a run so far.
 
     Before the run has chosen that is the base program. The prompts come with it, and its policy asks no language model
     yet: use ``program.with_policy("lm")`` to ask it.
@@ -37,11 +37,11 @@ class BestSoFar:
         self.complete = False
 
     def stands(self, program: TurnProgram, examples: Sequence[Mapping[str, str]] | None = ()) -> None:
-        """Note the best program so far, with what its index holds; None takes what its recall holds."""
+        """Note the best program so far, with the examples in its index; None takes those of its recall."""
         self._program, self._examples = program, examples
 
     def prompts(self, name: str, score: float | None, program: TurnProgram, *, best: bool) -> None:
-        """Note a candidate that was tried, and whether it is the best of them."""
+        """Note a scored candidate, and whether it is the best one."""
         self.tried = [each for each in self.tried if each["name"] != name] + [{"name": name, "dev_a": score}]
         if best:
             self._prompts = program
@@ -63,7 +63,7 @@ class BestSoFar:
         run: Mapping[str, Any],
         note: Callable[[str], None],
     ) -> None:
-        """Leave on disk what a run has, and say where it is.
+        """Save the best program of a run and report where it is.
 
         Ctrl-C saves the best so far. Any other error gets a note that names the program, where one is saved. A run
         that awaits answers leaves none.
@@ -90,7 +90,7 @@ class BestSoFar:
             note(f"stopped: {'' if best is None else f'the best so far is in {best}; '}{further}")
 
     def save(self, folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> Path | None:
-        """Write it, beside a program that is in the folder already; None where nothing was fitted yet."""
+        """Save it, next to a program that is in the folder already; None if nothing was trained yet."""
         if self._program is None:
             return None
         program = self._program.with_policy(self._program.policy)
@@ -115,12 +115,12 @@ class BestSoFar:
 
 
 def beside(folder: Path) -> Path:
-    """Where a stopped run writes if the folder holds a program that has come to its end."""
+    """Folder of a stopped run if the original folder holds a finished program."""
     return folder.parent / f"{folder.name}-interrupted"
 
 
 def remove_unfinished(folder: Path) -> None:
-    """A run has come to its end: what an earlier one left beside the folder is needed no more."""
+    """Remove what an earlier stopped run left next to the folder, after a run has finished."""
     if (other := beside(folder)).is_dir() and _unfinished(other):
         shutil.rmtree(other, ignore_errors=True)
 

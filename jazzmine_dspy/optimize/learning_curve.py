@@ -10,7 +10,7 @@ from jazzmine_dspy.optimize.state import RunState
 
 
 def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPoint]:
-    """Scores on the dev parts by number of labelled conversations: none is the base, all what was trained."""
+    """Scores on the dev parts by number of labelled conversations; 0 is the base program."""
     for conversations, evaluation in state.local.curve:
         score = evaluation.metrics.get(context.recipe.objective)
         if score is not None:
@@ -18,7 +18,7 @@ def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPo
 
 
 def learning_words(points: Sequence[LearningPoint]) -> str:
-    """What twice the labels would bring, if the last doubling goes on."""
+    """Sentence about the gain of twice the labels if the last doubling continues; empty with under three points."""
     if len(points) < 3:
         return ""
     half, whole = points[-2:]

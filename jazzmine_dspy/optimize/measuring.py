@@ -1,4 +1,4 @@
-"""Evaluating a program turn by turn within the run's budget."""
+"""Evaluate a program turn by turn within the budget of the run."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def evaluate_within(
     best: float | None = None,
     deadline: float | None = None,
 ) -> Evaluation | None:
-    """Evaluate turn after turn until the budget is at its end; None where not one turn fitted.
+    """Evaluate turns until the budget ends; None if it does not suffice for one turn.
 
     Args:
         context: Of the run.
-        name: What progress calls it.
-        program: What is evaluated.
+        name: Name for progress.
+        program: The program to evaluate.
         examples: The turns.
-        judge_lm: Whether the language model is judged: turns on which it failed are wrong then.
+        judge_lm: Whether turns on which the language model failed count as wrong.
         keep_calls: Calls that must be left afterwards.
         time: Share of the minutes after which it ends.
-        timed: Makes it take its real time: what another program asked before must not make this one look faster.
+        timed: Whether to clear the cache of recall first, so that latencies are real.
         best: The best score so far, for progress.
-        deadline: Seconds for a turn; None waits as long as a language model may take.
+        deadline: Seconds for a turn; None uses the deadline of the program.
 
     Raises:
         LMUnansweredError: the language model did not answer more than 5 % of the turns.
@@ -57,21 +57,21 @@ def evaluate_within(
     if clear_cache is not None and timed:
         clear_cache()
     context.progress.phase(name, len(examples))
-    judged: Decides = program if deadline is None else _Timed(program, deadline)
+    decider: Decides = program if deadline is None else _Timed(program, deadline)
     turns: list[TurnResult] = []
-    found = within_budget(
+    results = within_budget(
         context,
-        lambda example: evaluate(judged, [example], exclude=_own_conversation),
+        lambda example: evaluate(decider, [example], exclude=_own_conversation),
         examples,
         calls=calls,
         keep_calls=lambda: keep_calls,
         time=time,
         workers=context.recipe.hands if calls else 1,
     )
-    with context.asking(), closing(found):
-        for result in found:
+    with context.asking(), closing(results):
+        for result in results:
             if context.budget.meter.exhausted and result.degraded:
-                # A retry met the end of the budget in mid-turn: what then stood in is nobody's answer.
+                # The budget ended in the middle of a turn, so its fallback answer does not count.
                 break
             turns += (failures_as_wrong(result) if judge_lm else result).turns
             assert_answered(name, sum(turn.unanswered for turn in turns), len(examples))
@@ -84,12 +84,12 @@ def evaluate_within(
 
 
 def _own_conversation(example: Example) -> tuple[str, ...]:
-    """What recall must not show of an index that may hold the turn itself."""
+    """Conversations to exclude from recall, because the index may hold the turn itself."""
     return (example.conversation_id,)
 
 
 class _Timed(NamedTuple):
-    """A program whose turns have a deadline, also where outages are borne."""
+    """A program whose turns have a deadline, even while it waits out an LM outage."""
 
     program: TurnProgram
     seconds: float
@@ -117,7 +117,7 @@ class _AskAll:
 
 @contextmanager
 def asking_all() -> Iterator[_AskAll]:
-    """Within it, each piece of work that is handed over is asked about before the run waits for an answer."""
+    """Context that queues the requests of all work passed to it before the run waits for an answer."""
     ask = _AskAll()
     yield ask
     ask.gathered.check()
@@ -133,16 +133,16 @@ def within_budget(
     time: float,
     workers: int,
 ) -> Generator[R, None, None]:
-    """What comes of turn after turn, in their order, until the budget is at its end; several are worked on at once.
+    """Yield the results of turns in their order until the budget ends, working on several turns at once.
 
-    How many turns the budget allows is settled before the first of them is asked, as if each took all the calls that it
-    may take; what they left is then shared out anew. So the same turns are asked, however many are asked at once.
+    The number of turns is fixed before the first one is asked, as if each took its maximum of calls. Calls that are
+    left allow more turns in the next round. So the same turns are asked whatever the number of workers.
 
     Args:
         context: Of the run.
-        work: What is done with a turn; asks the run's language model.
+        work: Processes a turn; may ask the run's language model.
         examples: The turns.
-        calls: What a turn may take at most; with none the budget is not looked at.
+        calls: Maximum of calls a turn; 0 ignores the budget.
         keep_calls: Calls that must be left afterwards.
         time: Share of the minutes after which it ends.
         workers: Turns that are worked on at a time.
@@ -156,24 +156,24 @@ def within_budget(
     while done < len(examples):
         keep = keep_calls() if calls else 0
         number = context.affordable(len(examples) - done, calls, keep_calls=keep)
-        sure = not calls or not context.budget.by_estimate
-        if number > 1 and not sure and not context.budget.meter.can_afford(number * calls, then=keep):
-            # Ever fewer, down to one at a time: how many more there are is known better after each.
+        exact = not calls or not context.budget.by_estimate
+        if number > 1 and not exact and not context.budget.meter.can_afford(number * calls, then=keep):
+            # Smaller and smaller rounds, down to one turn, because the estimate improves after each.
             number = max(1, number // 4)
         if not number:
             return
-        for found in at_once(in_time, examples[done : done + number], workers):
-            if not found:
+        for outcome in at_once(in_time, examples[done : done + number], workers):
+            if not outcome:
                 return
-            yield found[0]
+            yield outcome[0]
         done += number
 
 
 def assert_answered(name: str, lost: int, turns: int) -> None:
-    """Make sure that enough turns were answered to decide anything by them.
+    """Check that enough turns were answered.
 
     Raises:
-        LMUnansweredError: more than 5 % were not: the run ends, and ships nothing new.
+        LMUnansweredError: more than 5 % of the turns are unanswered.
     """
     if lost > UNANSWERED * turns:
         raise LMUnansweredError(

@@ -1,4 +1,4 @@
-"""What a run begins with: its language models, counted and replayed, its budget, and the program before any fit."""
+"""Open a run: its metered language models with replay, its budget, and the program before any training."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def open_context(
     teacher: dspy.LM | None = None,
     fresh: bool = False,
 ) -> RunContext:
-    """What the phases of a run are given.
+    """Open the context that the steps of a run share.
 
     Args:
-        recipe: What is to be done.
+        recipe: The recipe.
         dataset: The labelled conversations.
         progress: Watches the run.
-        work: Folder for what a run keeps for the next.
+        work: Folder of the replay store, which later runs reuse.
         started_from: Hash of the program whose prompts are the start.
         lm: A language model instead of the recipe's.
         teacher: A teacher instead of the recipe's.
@@ -52,40 +52,42 @@ def open_context(
 
     Raises:
         LMNotFoundError: the name of a language model does not resolve.
-        RecipeError: money is limited, and nobody knows the price.
+        RecipeError: the budget limits money and the price is unknown.
     """
     budget = Budget(recipe.budget, price=price_for(recipe))
-    given: dict[str, Any] = {"started_from": started_from, "work": work}
+    values: dict[str, Any] = {"started_from": started_from, "work": work}
     if recipe.lm != "none":
         from jazzmine_dspy.lm import lm_identity, resolve_lm
 
         answers = functools.partial(RunAnswers, work / "replay.db", recipe.fingerprint, fresh=fresh)
         lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
-        given["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
-        given["lm"] = _replayed(lm, budget.meter, answers)
+        values["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
+        values["lm"] = _replayed(lm, budget.meter, answers)
         if teacher is not None or recipe.teacher.lm:
             part = recipe.teacher
             teacher = teacher or resolve_lm(part.lm, **part.lm_settings)
             limits = BudgetPart(lm_calls=part.lm_calls, tokens=part.tokens)
-            given["teacher_budget"] = apart = Budget(limits, price=price_of(teacher.model, part.price))
-            given["teacher"] = _replayed(teacher, apart.meter, answers)
-            given["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
+            values["teacher_budget"] = teacher_budget = Budget(
+                limits, price=price_of(teacher.model, part.price)
+            )
+            values["teacher"] = _replayed(teacher, teacher_budget.meter, answers)
+            values["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
     elif recipe.optimizer != "none":
         progress.note("no language model is asked, so no prompt is compiled")
-    return RunContext(recipe, dataset, progress, budget, **given)
+    return RunContext(recipe, dataset, progress, budget, **values)
 
 
 def start_program(
     recipe: Recipe, dataset: Dataset, start_from: str | Path | None = None
 ) -> tuple[TurnProgram, str | None]:
-    """The program before anything is fitted, with an embedder and an index of the flows; and what it started from.
+    """The program before any training, with an embedder and an index of the flows, and the hash that it started from.
 
     Raises:
         EmbeddingError: the recipe's embedding model is missing or damaged.
     """
     from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 
-    shown: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "shape": recipe.shape,
         "top_k": recipe.top_k,
         "history_window": recipe.history_window,
@@ -97,41 +99,41 @@ def start_program(
     started_from = None
     if start_from is not None:
         loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
-        # The prompts are the start; heads and gates are this run's own.
+        # Takes over the prompts; this run trains its own heads and gates.
         program, started_from = loaded.program, str(loaded.manifest["sha256"])
-        shown["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
+        settings["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
         program.bind(heads=dict.fromkeys(program.bindings.heads))
-        program = program.with_policy(Policy.model_validate(shown))
+        program = program.with_policy(Policy.model_validate(settings))
     else:
         folder = Path(recipe.signatures) if recipe.signatures else None
-        shown["wording"] = recipe.wordings[0]
-        program = TurnProgram(dataset.flows, policy=Policy.model_validate(shown), signatures=folder)
+        settings["wording"] = recipe.wordings[0]
+        program = TurnProgram(dataset.flows, policy=Policy.model_validate(settings), signatures=folder)
     embedder = FastembedEmbedder(recipe.embedder)
-    # Serving goes on without the model; a run would train and measure another program than the one asked for.
+    # Fails here without the embedding model. In service a program works without it, but a run would train another one.
     embedder.embed(["ready?"])
     artifacts.bind_recall(program, embedder)
     return program, started_from
 
 
 def _replayed(lm: dspy.LM, meter: Meter, answers: Callable[[], RunAnswers]) -> dspy.LM:
-    """The model, counted; what it has answered it is not asked again, in this run or another."""
+    """The model with a meter and a replay store, so that no run asks it the same again."""
     from jazzmine_dspy.lm import ReplayStore, metered, replayed
     from jazzmine_dspy.lm.deferred import DeferredLM
 
-    # DSPy's own cache would hide that a run is fresh.
+    # DSPy's own cache would answer even a fresh run.
     lm = lm.copy(cache=False) if lm.cache else lm
-    # The folder of a deferred model is its store; another would hide an answer that was corrected there.
+    # The folder of a deferred model is its store. A second store would hide corrected answers.
     stored = lm if isinstance(lm, DeferredLM) else replayed(lm, answers())
-    # What this run has asked before at temperature 0 costs no call.
+    # Repeated requests at temperature 0 cost no call.
     return replayed(metered(stored, meter), ReplayStore(":memory:"))
 
 
 @contextlib.contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Within it, no other run writes into a folder.
+    """Context in which no other run writes into a folder.
 
     Raises:
-        RecipeError: another run is under way there.
+        RecipeError: another run is writing into it.
     """
     import portalocker
 
@@ -140,7 +142,7 @@ def alone(out: Path) -> Iterator[None]:
     with path.open("ab") as file:
         try:
             portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
-            # Another run may just have ended, and have taken this file away.
+            # Another run may just have ended and removed this file.
             if not path.exists() or path.stat().st_ino != os.fstat(file.fileno()).st_ino:
                 raise portalocker.exceptions.AlreadyLocked("taken away")
         except portalocker.exceptions.LockException as error:

@@ -17,11 +17,11 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.checks import check_labels
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.opening import start_program
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, calls_per_turn, named
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.steps.deciders import check_deciders
@@ -36,7 +36,7 @@ _CHARACTERS = 4
 
 
 class Step(NamedTuple):
-    """One part of a run: its calls at most, and the tokens that they send and bring at most."""
+    """One part of a run with its maximum of calls and of tokens sent and answered."""
 
     name: str
     calls: int
@@ -45,13 +45,13 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a run asks at most.
+    """The maximum that a run asks of its language model.
 
     Args:
         lm: Name of the language model.
-        steps: The parts of the run in their order, as if there were no limit.
+        steps: The parts of the run in order, without the limits.
         limit: Calls that the recipe allows; None is no limit.
-        price: What its tokens cost, by the recipe or by LiteLLM's table; None where neither knows it.
+        price: Price of tokens, from the recipe or LiteLLM's table; None if neither has it.
         tokens: Tokens that the recipe allows, sent and answered together; None is no limit.
         money: Money that it allows; None is no limit.
     """
@@ -71,12 +71,12 @@ class Plan(NamedTuple):
         )
         cost = 0.0 if self.price is None else self.price.cost(Tokens(prompt, answer))
         limits = ((self.limit, calls), (self.tokens, prompt + answer), (self.money, cost))
-        share = min((1.0, *(most / wanted for most, wanted in limits if most is not None and wanted)))
+        share = min((1.0, *(limit / need for limit, need in limits if limit is not None and need)))
         return Step("all", round(calls * share), round(prompt * share), round(answer * share))
 
     @property
     def cost(self) -> float | None:
-        """Money at most; None where no price is known."""
+        """Maximum of money; None if the price is unknown."""
         total = self.total
         return self.price and self.price.cost(Tokens(total.prompt_tokens, total.completion_tokens))
 
@@ -95,18 +95,18 @@ class Plan(NamedTuple):
 
 
 def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -> Plan:
-    """The most that a run may ask, without asking anything.
+    """Compute the maximum that a run may ask, without asking anything.
 
     Calls include those that the replay store would answer. Optimizers that write prompts have one rough bound. Tokens
-    are estimated from prompts of the recipe's own turns, four characters a token, answers at their longest.
+    are estimated from prompts for turns of the dataset, with four characters a token and answers of maximum length.
 
     Args:
         recipe: A recipe, or its file.
         start_from: A compiled program that the run would start from.
 
     Raises:
-        RecipeError: as a run would before its first call; a budget in money needs a price.
-        DatasetError: the same.
+        RecipeError: the recipe is invalid, or its budget in money lacks a price.
+        DatasetError: the dataset does not fit the recipe.
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     dataset = load_dataset(recipe.dataset)
@@ -116,8 +116,8 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
     limits, price = recipe.budget, price_for(recipe)
     steps: list[Step] = []
 
-    def add(name: str, calls: int, tokens: tuple[int, int]) -> None:
-        steps.append(Step(name, calls, calls * tokens[0], calls * tokens[1]))
+    def add(name: str, calls: int, per_call: tuple[int, int]) -> None:
+        steps.append(Step(name, calls, calls * per_call[0], calls * per_call[1]))
 
     if recipe.lm != "none":
         base, _ = start_program(recipe, dataset, start_from)
@@ -131,24 +131,24 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
         demos = recipe.demos.model_copy(update={"labeled": most})
         tools = OptimizerTools(recipe.model_copy(update={"demos": demos}))
-        shown = _tokens(labeled(asking, train, tools) if most else asking, sample)
+        per_call = _tokens(labeled(asking, train, tools) if most else asking, sample)
         candidates, turns = _making(recipe, len(train), len(asking.active_predictors()))
         if candidates:
-            add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, shown)
-        add("compare", context.calls_for_judging, shown)
-        add("report on test", context.calls_for_report, shown)
+            add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, per_call)
+        add("compare", context.calls_for_judging, per_call)
+        add("report on test", context.calls_for_report, per_call)
         if start_from is not None:
-            earlier = read_earlier(start_from, dataset)
+            previous = read_previous(start_from, dataset)
             pool = dataset.examples("train", "dev_a", "dev_b")
-            unseen = sum(example.conversation_id not in earlier.learnt for example in pool)
+            unseen = sum(example.conversation_id not in previous.learnt for example in pool)
             judged = min(recipe.sample.dev_b or unseen, unseen)
             tested = min(recipe.sample.test or context.test_turns, context.test_turns)
-            add("judge and report before", (judged + tested) * calls_per_turn(earlier.program), shown)
+            add("judge and report before", (judged + tested) * calls_per_turn(previous.program), per_call)
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 
 def _making(recipe: Recipe, train: int, predictors: int) -> tuple[int, int]:
-    """Candidates of an optimizer, and the turns that are decided to make them, at most."""
+    """Maximum of candidates of an optimizer, and of turns decided to make them."""
     demos, search = recipe.demos, recipe.search
     attempts = min(demos.attempts, train) * bool(demos.bootstrapped)
     kinds = bool(demos.labeled) + bool(demos.bootstrapped)
@@ -162,7 +162,7 @@ def _making(recipe: Recipe, train: int, predictors: int) -> tuple[int, int]:
 
 
 def _tokens(program: TurnProgram, sample: Sequence[Example]) -> tuple[int, int]:
-    """Tokens that a call sends and brings at most: the mean over the calls of some turns."""
+    """Tokens that a call sends and maximum of tokens that it answers: means over the calls of some turns."""
     lm, log = scripted_lm(lambda _request: "{}"), logging.getLogger("jazzmine_dspy")
     level = log.level
     log.setLevel(logging.CRITICAL)

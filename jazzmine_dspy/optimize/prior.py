@@ -1,4 +1,4 @@
-"""What a compiled local program is expected to gain over the base program, before and after a run measures it."""
+"""Expected gain of a compiled local program over the base program, before and after a measurement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class Prior(NamedTuple):
 
     @property
     def enough(self) -> int:
-        """The least measured number of conversations from which on compiling gained on the average; 0 without any."""
+        """The smallest measured size above all sizes that lost on average.
+
+        Twice the largest size if that one lost; 0 for a prior without sizes.
+        """
         losing = [size for size, mean in zip(self.sizes, self.means, strict=True) if mean <= 0]
         return next(
             (size for size in self.sizes if size > max(losing, default=0)), 2 * max(losing, default=0)
@@ -38,8 +41,8 @@ class Prior(NamedTuple):
     def at(self, n: int) -> Gain:
         """The expected gain with n labelled conversations, before anything is measured.
 
-        Between two sizes it is interpolated over the logarithm of the size. Below the smallest size and above the
-        largest one it is that of the nearest size; with no conversation it is 0.
+        Interpolates between two sizes on a logarithmic scale. Outside the measured sizes it returns the gain of the
+        nearest size; with no conversation it returns 0.
         """
         if n <= 0:
             return Gain(0.0, 0.0)
@@ -123,6 +126,6 @@ def shipped_prior() -> Prior:
 
 def read_prior(text: str) -> Prior:
     """The prior of a JSON document with ``sizes``, ``means`` and ``spreads``."""
-    held = json.loads(text)
-    columns: list[Sequence[float]] = [held[name] for name in Prior._fields]
+    document = json.loads(text)
+    columns: list[Sequence[float]] = [document[name] for name in Prior._fields]
     return Prior(tuple(int(size) for size in columns[0]), *(tuple(map(float, each)) for each in columns[1:]))

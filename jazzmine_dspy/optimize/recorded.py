@@ -1,4 +1,4 @@
-"""Rows of a report that come from recorded answers: what a language model brings, without asking one."""
+"""Rows of a report that are computed from recorded answers of a language model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
 from jazzmine_dspy.optimize.recipe import RecordedPart
 from jazzmine_dspy.optimize.state import RunState
-from jazzmine_dspy.optimize.steps.contenders import mixed
+from jazzmine_dspy.optimize.steps.contenders import cascade_turns
 from jazzmine_dspy.optimize.steps.local import is_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -25,12 +25,12 @@ from jazzmine_dspy.program.turn_confidence import features_of
 
 
 def cascade_name(name: str) -> str:
-    """The row of the local decider with a recorded language model behind it."""
+    """Name of the cascade of the local decider and a recorded language model."""
     return f"local, then {name}"
 
 
 def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]:
-    """Recorded language models on the test turns that they were asked about, and the cascades around them."""
+    """Evaluate recorded language models on their test turns, alone and behind the local decider."""
     rows: dict[str, Evaluation] = {}
     test = {example.key: example for example in context.dataset.examples("test")}
     for part in context.recipe.recorded:
@@ -41,7 +41,7 @@ def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]
             continue
         examples = [test[key] for key in listed if key in test]
         context.progress.phase(f"test: {part.name}, recorded", len(examples))
-        turns = _answered(context, part, examples)
+        turns = _evaluate_recorded(context, part, examples)
         if len(turns) < len(examples) or not turns:
             context.progress.note(
                 f"{part.name}: {len(turns)} of {len(examples)} recorded turns have an answer to today's prompt"
@@ -55,33 +55,33 @@ def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]
     return rows
 
 
-def _answered(context: RunContext, part: RecordedPart, examples: list[Example]) -> list[TurnResult]:
+def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[Example]) -> list[TurnResult]:
     from jazzmine_dspy.lm import resolve_lm
 
     program = TurnProgram(context.dataset.flows, policy=Policy(wording="full")).with_policy("lm")
     artifacts.bind_recall(program, context.recipe.embedder)
     program.bind(lm=resolve_lm(f"{PREFIX}{part.folder}"))
-    made = named(part.optimizer)(
+    candidates = named(part.optimizer)(
         program, context.dataset.examples("train"), OptimizerTools(context.recipe, note=context.progress.note)
     )
-    candidate = next(made, None)
+    candidate = next(candidates, None)
     program = program if candidate is None else candidate.program
     turns: list[TurnResult] = []
     for example in examples:
         try:
             turns += evaluate(program, [example]).turns
         except Awaiting:
-            # The prompt has changed since: this turn has no recorded answer.
+            # The prompt has changed since the recording, so this turn has no answer.
             continue
     return turns
 
 
-def _cascade(state: RunState, asked: list[TurnResult]) -> list[TurnResult]:
+def _cascade(state: RunState, recorded: list[TurnResult]) -> list[TurnResult]:
     local = state.local
     if local.confidence is None:
         return []
     program = local.trained.program
-    first = evaluate(program, [turn.example for turn in asked]).turns
+    first = evaluate(program, [turn.example for turn in recorded]).turns
     gate, model = local.confidence.gate.threshold, local.confidence.model
     passing: Mapping[str, bool] = {
         turn.example.key: turn.decision is not None
@@ -92,4 +92,4 @@ def _cascade(state: RunState, asked: list[TurnResult]) -> list[TurnResult]:
         )
         for turn in first
     }
-    return mixed(first, asked, passing)
+    return cascade_turns(first, recorded, passing)

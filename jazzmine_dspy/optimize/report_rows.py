@@ -1,4 +1,4 @@
-"""The rows of the report: programs on the turns of the test part, which nothing has seen."""
+"""The rows of the report: programs evaluated on the turns of the test part."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BASELINE = "TF-IDF + logistic regression"
 
 
 def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | None]:
-    """The rows: what asks the language model on a sample of the test turns, the others on all of them.
+    """Evaluate the rows. Programs that ask the LM run on a sample of the test turns, the others on all.
 
-    A row is None where it was not run.
+    A row that was not run is None.
     """
     recipe, program = context.recipe, state.program
     test = context.dataset.examples("test")
@@ -38,7 +38,7 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
     ships_lm = calls_per_turn(program) > 0
     sample = list(test) if context.lm is None else context.sample(test, recipe.sample.test, salt=3)
     if uncompiled is not None:
-        # These rows get the same turns, so the budget is shared before the first is asked.
+        # These rows get the same turns, so the sample must fit the budget for all of them.
         askers = 1 + (best is not None) + ships_lm
         fitting = context.affordable(len(sample), calls_per_turn(uncompiled.program) * askers)
         sample = context.sample(test, fitting, salt=3) if fitting else sample
@@ -60,7 +60,7 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
     }
     with asking_all() as ask:
         if uncompiled is not None:
-            # What time is left is shared by the two, so that neither row is lost to the other.
+            # The two rows share the remaining time, so that both get some.
             share, plain = (JUDGE_TIME + 1.0) / 2 if best is not None else 1.0, uncompiled.program
             systems["LM as written"] = ask(
                 lambda: row("LM as written", plain, sample, judge_lm=True, time=share)
@@ -74,19 +74,19 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
 
 
 def _before(context: RunContext, state: RunState, shipped: Evaluation | None) -> Mapping[str, Evaluation]:
-    """The program that the run starts from, on the turns of what ships."""
-    earlier = context.earlier
-    if earlier is None or shipped is None or (context.lm is None and calls_per_turn(earlier.program)):
+    """Evaluate the program that the run starts from, on the turns of the shipped program."""
+    previous = context.previous
+    if previous is None or shipped is None or (context.lm is None and calls_per_turn(previous.program)):
         return {}
     if state.stays:
         return {BEFORE: shipped}
     turns = [turn.example for turn in shipped.turns]
-    found = evaluate_within(context, f"test: {BEFORE}", earlier.program, turns, timed=True)
-    return {} if found is None or found.n < shipped.n else {BEFORE: found}
+    evaluation = evaluate_within(context, f"test: {BEFORE}", previous.program, turns, timed=True)
+    return {} if evaluation is None or evaluation.n < shipped.n else {BEFORE: evaluation}
 
 
 def _classic(context: RunContext, program: TurnProgram) -> TurnProgram | None:
-    """The baseline: it learns from what the shipped program has learnt from. None where that can't teach it."""
+    """The TF-IDF baseline, trained on the turns that the shipped program learnt from; None if these are too few."""
     parts = PARTS if context.recipe.refit else PARTS[:1]
     labelled = [each for each in context.dataset.examples(*parts) if each.labels.flows is not None]
     own = own_examples(program)

@@ -16,10 +16,10 @@ from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.checks import check_labels, check_lm
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
-from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.local.training import documents
 from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn, named
+from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.state import RunState
@@ -53,28 +53,27 @@ def optimize(
     teacher: dspy.LM | None = None,
     fresh: bool = False,
 ) -> RunResult:
-    """Run a recipe: what ``jazzmine-dspy optimize`` does. Works in a notebook too, where an event loop runs already.
+    """Run a recipe, like ``jazzmine-dspy optimize``. Also works in a notebook with a running event loop.
 
-    Call it again after a run was stopped: what was answered is not asked again, and it ends in the same program.
+    After a stop, call it again: it reuses all stored answers and ends in the same program.
 
     Args:
         recipe: A recipe, or its file.
         out: Folder of the program, ``optimize/programs/NAME`` by default; its report is in ``report/``.
         progress: Watches the run.
         start_from: A compiled program. Its prompts are the starting point, in its wording; it is judged over the
-            dataset's flows on turns that it has not learnt from, and ships unless another one is better. The report
-            compares before and after.
-        lm: A language model to ask instead of the one that the recipe names.
-        optimizer: Makes the candidates of prompts instead of the optimizer that the recipe names.
-        teacher: A language model that shows right answers and writes prompts, instead of the recipe's ``teacher``.
-        fresh: Ask the language model anew, whatever it has answered in earlier runs: behind its name stand other
-            weights, or what it answered was wrong. The new answers are stored in place of the old ones.
+            dataset's flows on turns that it has not learnt from, and ships unless another program is better. The
+            report compares before and after.
+        lm: A language model instead of the one in the recipe.
+        optimizer: An optimizer of prompts instead of the one in the recipe.
+        teacher: A language model that gives right answers and writes prompts, instead of the recipe's ``teacher``.
+        fresh: Whether to ignore stored answers, for example because the model behind the name has changed. New
+            answers replace the stored ones.
 
     Raises:
-        RecipeError: the recipe cannot be run: the dataset lacks the labels of its objective, or the language model
-            cannot be reached, or another run is under way into the folder. A language model that is down is none of
-            these: the run goes on without it, and its report says so.
-        KeyboardInterrupt: the run was stopped; the best so far is in its folder, or next to a program that is there.
+        RecipeError: the dataset lacks the labels of the objective, the language model cannot be reached, or another run
+            is writing into the folder. If the language model is down, the run continues without it and reports so.
+        KeyboardInterrupt: the run was stopped; the best program so far is in its folder, or next to an existing one.
         DatasetError: the dataset is broken, or one of its parts is empty.
         LMNotFoundError: the language model's name does not resolve.
     """  # fmt: skip
@@ -116,8 +115,8 @@ def _run(
     check_deciders(recipe)
     named(recipe.optimizer)
     check_labels(recipe, dataset)
-    earlier = None if start_from is None else read_earlier(start_from, dataset)
-    for line in earlier.in_words() if earlier is not None else ():
+    previous = None if start_from is None else read_previous(start_from, dataset)
+    for line in previous.in_words() if previous is not None else ():
         progress.note(line)
     start, started_from = start_program(recipe, dataset, start_from)
     context = open_context(
@@ -130,7 +129,7 @@ def _run(
         teacher=teacher,
         fresh=fresh,
     )
-    context = replace(context, earlier=earlier, optimizer=optimizer, folder=folder, started=started)
+    context = replace(context, previous=previous, optimizer=optimizer, folder=folder, started=started)
     if recipe.tracking != "none":
         tracker = Tracker(recipe.tracking, _WORK / "mlflow", recipe.name, progress.note)
         context = replace(context, tracker=tracker)
@@ -139,7 +138,7 @@ def _run(
         base = base_of(start)
         context.best.stands(base)
         unanswered = check_lm(context, start, dataset.examples("train"))
-        if unanswered and earlier is not None and calls_per_turn(earlier.program):
+        if unanswered and previous is not None and calls_per_turn(previous.program):
             raise LMUnansweredError(
                 unanswered,
                 where=str(start_from),
@@ -161,6 +160,6 @@ def _run(
 
 
 def base_of(program: TurnProgram) -> TurnProgram:
-    """The base program over the same flows, index and embedding model: no label, no language model."""
+    """The base program over the same flows, index and embedding model, without labels or a language model."""
     plain = program.with_policy(base_policy(program.policy))
     return plain.bind(heads=dict.fromkeys(plain.bindings.heads))

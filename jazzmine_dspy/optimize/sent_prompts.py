@@ -1,4 +1,4 @@
-"""What the language model is sent, as written and as compiled, for the report."""
+"""Prompts as written and as compiled, for the report."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
 
 def compiled_prompts(state: RunState, turns: Sequence[Example]) -> list[Prompt]:
-    """What each predictor is sent about the shortest of some turns, as written and as the best candidate has it."""
+    """Prompts of each predictor for the shortest turn, as written and of the best compiled candidate."""
     best, first = state.prompts.best_compiled, state.prompts.uncompiled
     if best is None or first is None or not turns:
         return []
     example = min(turns, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key))
-    found = []
+    prompts = []
     for name in best.program.active_predictors():
-        before, after = (_sent(program, name, example) for program in (first.program, best.program))
+        before, after = (_prompt_text(program, name, example) for program in (first.program, best.program))
         if before is not None and after is not None:
-            found.append(Prompt(name, before, after))
-    return found
+            prompts.append(Prompt(name, before, after))
+    return prompts
 
 
-def _sent(program: TurnProgram, name: str, example: Example) -> str | None:
+def _prompt_text(program: TurnProgram, name: str, example: Example) -> str | None:
     state = program.read(example.turn, (example.conversation_id,))
     predictor, call = program.predictor(name), request_for(state, name)
     try:

@@ -1,4 +1,4 @@
-"""The state of a run: what its steps have come to so far."""
+"""The state of a run: results of its steps so far."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ConfidenceFit:
 
     Args:
         model: Fitted on all judged turns, with its gate.
-        gate: How the gate was set, and what is known of it.
+        gate: The gate, with its error and how it was set.
         passing: For each judged turn, whether it passes a gate that was fitted without its conversation.
     """
 
@@ -38,7 +38,7 @@ class ConfidenceFit:
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate with its score on dev-A (None while it has none), and its decisions there by turn."""
+    """A candidate with its score and its decisions on dev-A; the score is None until it is scored."""
 
     candidate: Candidate
     score: float | None = None
@@ -54,12 +54,12 @@ class Tried:
 
     @property
     def program(self) -> TurnProgram:
-        """Asks the language model in every stage."""
+        """The candidate's program, which asks the language model in every stage."""
         return self.candidate.program
 
     @property
     def cost(self) -> tuple[float, float]:
-        """Calls and tokens that a turn took on the average."""
+        """Mean calls and tokens of a turn."""
         spent = sum((answer.usage for answer in self.answers.values()), Usage())
         per = max(1, len(self.answers))
         return spent.lm_calls / per, (spent.prompt_tokens + spent.completion_tokens) / per
@@ -67,19 +67,19 @@ class Tried:
 
 @dataclass(frozen=True)
 class PromptsFit:
-    """The candidates that were tried, the prompts as written first, once in each wording, and which of them goes on."""
+    """The scored candidates, those with prompts as written first, and the best one."""
 
     tried: tuple[Tried, ...] = ()
     best: Tried | None = None
 
     @property
     def uncompiled(self) -> Tried | None:
-        """The prompts as written, in the wording that did best on dev-A; None where no language model is asked."""
+        """The prompts as written in the best wording on dev-A; None without a language model."""
         return _best(each for each in self.tried if not each.candidate.compiled)
 
     @property
     def best_compiled(self) -> Tried | None:
-        """Of the compiled candidates, the one that did best on the most turns of dev-A."""
+        """The compiled candidate that was scored on the most turns of dev-A, with the best score among these."""
         return _best(each for each in self.tried if each.candidate.compiled and each.score is not None)
 
 
@@ -89,16 +89,15 @@ def _best(tried: Iterable[Tried]) -> Tried | None:
 
 @dataclass(frozen=True)
 class LocalFit:
-    """The local decider: trained, and judged on turns that it had not learnt from.
+    """A trained local decider, judged on turns that it had not learnt from.
 
     Args:
-        name: Of the program that it makes.
-        trained: The program, and what it learnt from.
-        evaluation: Of it on turns that it had not learnt from: out of fold, or on the dev parts.
+        name: Name of its program.
+        trained: The program and its training data.
+        evaluation: Its evaluation on unseen turns: out of fold, or on the dev parts.
         base: The base program on the same turns.
-        confidence: None where too few conversations tell.
-        curve: Numbers of labelled conversations, 0 for the base, and what programs trained on so many do on the dev
-            parts.
+        confidence: None if there are too few conversations to fit it.
+        curve: The learning curve: numbers of labelled conversations, 0 for the base, with evaluations on the dev parts.
     """
 
     name: str
@@ -115,11 +114,11 @@ class Contender:
 
     Args:
         name: Such as "local", or "local, then LM compiled".
-        kind: What it is made of; what is known of such programs beforehand hangs on it.
-        program: As it was judged.
+        kind: What it consists of; it decides which prior applies.
+        program: The program as judged.
         evaluation: On turns that it had not learnt from.
-        calls: Of the language model, for a turn, on the average.
-        local: The local decider that it is made of; None where it has none.
+        calls: Mean LM calls of a turn.
+        local: Its local decider; None without one.
     """
 
     name: str
@@ -132,16 +131,16 @@ class Contender:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a contender does against the base program.
+    """A contender compared with the base program.
 
     Args:
         contender: The program.
         score: Its objective on the turns that both answered.
-        difference: Over the base, paired, with bounds; None of the base itself.
-        expected: The gain over the base to be expected, all that was known beforehand included.
-        spread: The standard deviation of that.
-        worth: The expected gain less the price of its calls: by this the run chooses.
-        broken: Constraints that it breaks, in words; such a program does not ship.
+        difference: Paired difference over the base with bounds; None for the base itself.
+        expected: Expected gain over the base, with the prior.
+        spread: Standard deviation of the expected gain.
+        worth: Expected gain minus the price of its calls; the run chooses the highest.
+        broken: Broken constraints, in words; such a program does not ship.
     """
 
     contender: Contender
@@ -155,7 +154,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Choice:
-    """What ships, and what it was chosen from, the base program first."""
+    """The chosen verdict among all verdicts, the base program first."""
 
     ships: Verdict
     verdicts: tuple[Verdict, ...]
@@ -163,23 +162,23 @@ class Choice:
 
 @dataclass(frozen=True)
 class RunState:
-    """What the steps of a run have come to.
+    """Results of the steps of a run.
 
     Args:
         base: The base program over the dataset's flows.
-        start: The program before anything is fitted, with the prompts as written or those that the run starts from.
-        program: The best so far; what ships in the end.
+        start: The program before any training, with the prompts as written or those of the previous program.
+        program: The best program so far; the shipped one in the end.
         examples: Labelled turns in its index.
-        locals: Local deciders, the one of the package's weights first.
+        locals: Local deciders, the one with moved package weights first.
         prompts: Candidates of prompts.
         contenders: Whole programs that may ship.
-        choice: What ships.
-        refitted: Labelled turns that taught what ships; 0 where it was not trained again.
+        choice: The chosen program.
+        refitted: Labelled turns in the final training of the chosen program; 0 if it was not trained again.
         systems: The rows of the report, by name.
-        report: All that the run found.
-        paths: Where the report is.
-        spent: What the run has spent.
-        unanswered: Why the language model is not among the contenders although one is named; empty where it is.
+        report: The report.
+        paths: Files of the report.
+        spent: Spending of the run.
+        unanswered: Why the language model of the recipe is no contender; empty if it is one.
     """
 
     base: TurnProgram
@@ -199,7 +198,7 @@ class RunState:
 
     @property
     def ships(self) -> str:
-        """Name of what ships."""
+        """Name of the program that ships."""
         return self.choice.ships.contender.name if self.choice is not None else BASE
 
     @property
@@ -210,10 +209,10 @@ class RunState:
 
     @property
     def stays(self) -> bool:
-        """Whether the program that the run starts from ships as it was."""
+        """Whether the previous program ships unchanged."""
         return self.choice is not None and self.choice.ships.contender.kind == "before"
 
     @property
     def base_ships(self) -> bool:
-        """Whether nothing that was compiled ships."""
+        """Whether the base program ships."""
         return self.choice is None or self.choice.ships.contender.kind == "base"

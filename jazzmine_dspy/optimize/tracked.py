@@ -1,4 +1,4 @@
-"""What of a run goes to MLflow, and when: the data at once, candidates as they are tried, the rest at the end."""
+"""Log a run to MLflow: the data first, candidates as they are scored, the rest at the end."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from jazzmine_dspy.optimize.tracking import Tracker
 
 TRACES = 60
-"""Evaluated turns whose traces are kept: wrong ones first, since these are looked at."""
+"""Number of evaluated turns whose traces are logged, wrong ones first."""
 
 _NOTE = 7_000
-"""Characters of the report that stand on the page of the run."""
+"""Characters of the report in the description of the run."""
 
 
 def track_start(context: RunContext) -> None:
@@ -34,15 +34,15 @@ def track_start(context: RunContext) -> None:
         return
     recipe, dataset = context.recipe, context.dataset
     context.tracker.params(recipe.model_dump(mode="json", exclude={"tracking"}))
-    held = {role: sorted(c for c, r in dataset.roles.items() if r == role) for role in ROLES}
+    conversations = {role: sorted(c for c, r in dataset.roles.items() if r == role) for role in ROLES}
     prints: dict[str, str] = {
-        role: sha256([dataset.fingerprint, role, ids]) for role, ids in held.items() if ids
+        role: sha256([dataset.fingerprint, role, ids]) for role, ids in conversations.items() if ids
     }
     context.tracker.dataset(dataset.name, recipe.dataset, prints)
 
 
 def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]) -> None:
-    """Log a candidate as a child: its prompts, and how it did on dev-A."""
+    """Log a candidate as a child run, with its prompts and its metrics on dev-A."""
     if context.tracker is None:
         return
     results = [
@@ -50,7 +50,7 @@ def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]
         for example in sample
         if example.key in tried.answers
     ]
-    found = Evaluation(tuple(results), seed=context.recipe.seed).metrics if results else {}
+    metrics = Evaluation(tuple(results), seed=context.recipe.seed).metrics if results else {}
     program = tried.program
     context.tracker.child(
         tried.name,
@@ -62,13 +62,13 @@ def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]
             "demonstrations": tried.candidate.demonstrations(),
             "notes": "; ".join(tried.notes),
         },
-        metrics={**_with_bounds("dev_a", found), "objective": tried.score or 0.0},
+        metrics={**_with_bounds("dev_a", metrics), "objective": tried.score or 0.0},
         texts={"prompts.json": json.dumps(states_of(program), ensure_ascii=False, indent=1, default=str)},
     )
 
 
 def track_end(context: RunContext, state: RunState, report: Report, folder: Path) -> None:
-    """Log what was judged and measured, traces of the shipped program, the program, and its report."""
+    """Log verdicts, test metrics, traces of the shipped program, the program, and its report."""
     tracker = context.tracker
     if tracker is None:
         return
@@ -99,19 +99,19 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
 
 
 def _tracked_name(name: str) -> str:
-    """A name as MLflow takes it: letters, digits, spaces and few signs."""
+    """A name with only the characters that MLflow allows."""
     return re.sub(r"[^\w./: -]", "", name.replace("+", "and"))
 
 
 def _track_verdict(tracker: Tracker, verdict: Verdict, *, ships: bool) -> None:
-    found, contender = verdict.difference, verdict.contender
+    difference, contender = verdict.difference, verdict.contender
     metrics = {"dev/score": verdict.score, "dev/expected_gain": verdict.expected, "calls": contender.calls}
-    if found is not None:
+    if difference is not None:
         metrics |= {
-            "dev/difference": found.value,
-            "dev/difference/lower_one_sided": found.lower_bound_one_sided,
-            "dev/difference/detectable": found.detectable,
-            **_bounds("dev/difference", found),
+            "dev/difference": difference.value,
+            "dev/difference/lower_one_sided": difference.lower_bound_one_sided,
+            "dev/difference/detectable": difference.detectable,
+            **_bounds("dev/difference", difference),
         }
     tracker.child(
         f"program: {_tracked_name(contender.name)}",
@@ -122,18 +122,18 @@ def _track_verdict(tracker: Tracker, verdict: Verdict, *, ships: bool) -> None:
 
 
 def _objective(context: RunContext, metrics: Mapping[str, Metric]) -> dict[str, float]:
-    found = metrics.get(context.recipe.objective)
-    return {} if found is None else {"objective": found.value, **_bounds("objective", found)}
+    metric = metrics.get(context.recipe.objective)
+    return {} if metric is None else {"objective": metric.value, **_bounds("objective", metric)}
 
 
 def _with_bounds(prefix: str, metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Values under the names of their metrics, with both bounds where there are any."""
+    """Values by metric name, with their bounds if there are any."""
     named = {f"{prefix}/{name}": metric for name, metric in metrics.items()}
     bounds = [_bounds(name, metric) for name, metric in named.items()]
     values = {name: metric.value for name, metric in named.items()}
     return {key: value for each in (values, *bounds) for key, value in each.items()}
 
 
-def _bounds(name: str, found: Any) -> dict[str, float]:
-    held = {f"{name}/low": found.low, f"{name}/high": found.high}
-    return {key: value for key, value in held.items() if value is not None}
+def _bounds(name: str, interval: Any) -> dict[str, float]:
+    bounds = {f"{name}/low": interval.low, f"{name}/high": interval.high}
+    return {key: value for key, value in bounds.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Whole conversations of the test part, held with the shipped program's own state (V8)."""
+"""Replays whole conversations of the test part with the shipped program's own state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 
 def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, Any] | None:
-    """What came of them; None where the recipe wants none, nothing can be replayed, or it would cost calls."""
+    """Results of the replay; None if the recipe has it off, nothing can be replayed, or it would cost calls."""
     if not context.recipe.replay or calls_per_turn(program):
         return None
     context.progress.phase("test: whole conversations", None)

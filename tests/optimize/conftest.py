@@ -211,8 +211,8 @@ def files_of() -> Callable[[Path], dict[str, bytes]]:
 
 
 @pytest.fixture
-def given(tiny: Callable[..., Recipe]) -> Callable[..., tuple[RunContext, TurnProgram]]:
-    """What a phase of a run is given: makes a context and a program with recall, nothing fitted."""
+def open_run(tiny: Callable[..., Recipe]) -> Callable[..., tuple[RunContext, TurnProgram]]:
+    """Opens a run: returns its context, and a program with recall before anything is fitted."""
 
     def made(lm: Any = None, **settings: Any) -> tuple[RunContext, TurnProgram]:
         recipe = tiny(**settings)

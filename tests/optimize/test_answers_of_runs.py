@@ -24,8 +24,8 @@ def test_a_fresh_run_asks_anew_and_others_replay(
     """Behind one name stand other weights: only a fresh run hears of them, and those after it."""
     recipe = tiny()
     first = run_recipe(recipe, scripts.scripted_lm(scripts.taught(scripts.LIBRARY), model=NAME))
-    asked = len(first.requests)
-    assert asked > 0
+    requests = len(first.requests)
+    assert requests > 0
     others = scripts.scripted_lm(scripts.wrong, model=NAME)
     assert run_recipe(recipe, others).requests == []
     fresh = run_recipe(recipe, others, fresh=True)
@@ -42,8 +42,8 @@ def test_samples_are_stored_by_their_number_for_each_recipe(tmp_path: Path) -> N
 
     def run(recipe: str, times: int, temperature: float) -> list[str]:
         lm = scripted_lm(lambda _request: f"answer {next(numbers)}", model=NAME)
-        kept = replayed(lm, RunAnswers(tmp_path / "answers.db", recipe))
-        return [kept("hi", temperature=temperature)[0] for _ in range(times)]
+        model = replayed(lm, RunAnswers(tmp_path / "answers.db", recipe))
+        return [model("hi", temperature=temperature)[0] for _ in range(times)]
 
     first = run("one", 2, 1.0)
     assert len(set(first)) == 2
@@ -51,8 +51,8 @@ def test_samples_are_stored_by_their_number_for_each_recipe(tmp_path: Path) -> N
     assert again[:2] == first
     assert again[2] not in first
     assert not {*run("other", 2, 1.0)} & {*again}
-    (held,) = {*run("one", 2, 0.0), *run("other", 1, 0.0)}
-    assert held not in again
+    (answer,) = {*run("one", 2, 0.0), *run("other", 1, 0.0)}
+    assert answer not in again
 
 
 @pytest.mark.row("L3")
@@ -135,9 +135,9 @@ def test_a_run_from_a_program_that_asks_ends_where_nobody_answers(
 ) -> None:
     """Its own prompts cannot be compared: shipping another program would be a guess."""
     lm = scripts.scripted_lm(_silent_after(0, None, ""), model=NAME)
-    with pytest.raises(LMUnansweredError, match="does not answer") as told:
+    with pytest.raises(LMUnansweredError, match="does not answer") as raised:
         run_recipe(tiny(), lm, start_from=taught.result.folder)
-    assert "run it again when it answers" in told.value.remedy
+    assert "run it again when it answers" in raised.value.remedy
 
 
 @pytest.mark.row("L3", "O2")

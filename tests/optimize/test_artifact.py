@@ -250,10 +250,10 @@ def test_an_artefact_of_format_3_as_it_was_is_refused_with_what_to_do(artefact: 
     (artefact / "gates.json").write_bytes(b"{}")
     files = {name: digest for name, digest in manifest["files"].items() if name != "policy.json"}
     reseal(artefact, format=3, files={**files, "gates.json": hashlib.sha256(b"{}").hexdigest()})
-    with pytest.raises(ArtifactError) as told:
+    with pytest.raises(ArtifactError) as raised:
         load(artefact)
-    assert "format 3" in str(told.value)
-    assert "jazzmine-dspy optimize" in told.value.remedy
+    assert "format 3" in str(raised.value)
+    assert "jazzmine-dspy optimize" in raised.value.remedy
 
 
 @pytest.mark.row("A3")

@@ -24,14 +24,14 @@ def test_an_audit_counts_the_turns_above_the_gate_and_those_of_them_that_are_wro
         policy = program.policy.model_copy(update={"deciders": (("local", gate), ("lm", None))})
         return audit(program.with_policy(policy), examples)
 
-    every, sure = at(0.0), at(0.8)
+    every, confident = at(0.0), at(0.8)
     right = [
         list(program.decide(each.turn).commands) == list(each.labels.commands or ()) for each in examples
     ]
     assert every.local == every.n == len(examples)
     assert every.error >= 1 - sum(right) / len(right) - 0.1
-    assert 0 < sure.local < every.local
-    assert sure.error < every.error
+    assert 0 < confident.local < every.local
+    assert confident.error < every.error
     assert every.low <= every.error <= every.high
     assert every.broken
     assert not Audit(0.05, 0.1, 0.01, 0.3, 100, 30).broken

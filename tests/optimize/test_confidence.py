@@ -9,63 +9,67 @@ from jazzmine_dspy.program.turn_confidence import TurnConfidence
 
 pytest.importorskip("scipy")
 
-from jazzmine_dspy.optimize.confidence import Judged, fit, left_out, set_gate
+from jazzmine_dspy.optimize.confidence import ConfidenceRow, fit, out_of_fold, set_gate
 
 
-def turns(n: int, seed: int = 0) -> list[Judged]:
+def turns(n: int, seed: int = 0) -> list[ConfidenceRow]:
     """Right as often as one sign says; the other says nothing."""
-    rng, found = np.random.default_rng(seed), []
+    rng, rows = np.random.default_rng(seed), []
     for number in range(n):
-        told, noise = rng.normal(), rng.normal()
-        right = rng.random() < 1.0 / (1.0 + np.exp(-3.0 * told - 1.0))
-        found.append(Judged({"told": told, "noise": noise}, bool(right), f"c{number}", f"r{number % 4}"))
-    return found
+        signal, noise = rng.normal(), rng.normal()
+        right = rng.random() < 1.0 / (1.0 + np.exp(-3.0 * signal - 1.0))
+        rows.append(
+            ConfidenceRow({"signal": signal, "noise": noise}, bool(right), f"c{number}", f"r{number % 4}")
+        )
+    return rows
 
 
 @pytest.mark.row("C3")
 def test_what_is_left_out_of_the_fit_is_told_honestly() -> None:
     """Of the turns that are 80 to 100 % sure about that many are right, though no fit has seen their registry."""
     rows = turns(600)
-    sure = np.array(left_out(rows, TurnConfidence()))
+    probabilities = np.array(out_of_fold(rows, TurnConfidence()))
     right = np.array([row.right for row in rows])
     for low in (0.0, 0.2, 0.8):
-        held = (sure >= low) & (sure <= low + 0.2)
-        assert abs(right[held].mean() - sure[held].mean()) < 0.08
-    assert fit(rows, TurnConfidence()).factors["told"] > 1.5
+        in_bin = (probabilities >= low) & (probabilities <= low + 0.2)
+        assert abs(right[in_bin].mean() - probabilities[in_bin].mean()) < 0.08
+    assert fit(rows, TurnConfidence()).factors["signal"] > 1.5
 
 
 @pytest.mark.row("C3")
 def test_a_registry_has_no_part_in_what_is_said_of_it() -> None:
     """One whose labels are all turned round is misjudged: its own labels did not help."""
     rows = [row._replace(right=not row.right) if row.among == "r0" else row for row in turns(600)]
-    sure = left_out(rows, TurnConfidence())
+    probabilities = out_of_fold(rows, TurnConfidence())
     own = [
-        share for share, row in zip(sure, rows, strict=True) if row.among == "r0" and row.features["told"] > 1
+        probability
+        for probability, row in zip(probabilities, rows, strict=True)
+        if row.among == "r0" and row.features["signal"] > 1
     ]
     assert min(own) > 0.7
 
 
 @pytest.mark.row("C3")
 def test_few_turns_move_the_shipped_fit_little() -> None:
-    start = TurnConfidence(factors={"told": 1.0}, offset=0.5)
-    few = [Judged({"told": 1.0}, False, "a"), Judged({"told": 1.0}, False, "b")]
+    start = TurnConfidence(factors={"signal": 1.0}, offset=0.5)
+    few = [ConfidenceRow({"signal": 1.0}, False, "a"), ConfidenceRow({"signal": 1.0}, False, "b")]
     assert fit([], start) == start
-    assert 0.0 < fit(few, start).factors["told"] < 1.0
+    assert 0.0 < fit(few, start).factors["signal"] < 1.0
 
 
 @pytest.mark.row("C3")
 def test_a_gate_is_certified_or_says_what_it_is() -> None:
-    rows = [Judged({}, True, str(n)) for n in range(80)]
-    found = set_gate([0.9] * 80, rows)
-    assert (found.threshold, found.passed.certified) == (0.9, True)
-    mixed = [row._replace(right=n >= 40) for n, row in enumerate(rows)]
-    found = set_gate([n / 80 for n in range(80)], mixed)
-    assert found.passed.certified is False
+    rows = [ConfidenceRow({}, True, str(n)) for n in range(80)]
+    gate = set_gate([0.9] * 80, rows)
+    assert (gate.threshold, gate.passed.certified) == (0.9, True)
+    half_right = [row._replace(right=n >= 40) for n, row in enumerate(rows)]
+    gate = set_gate([n / 80 for n in range(80)], half_right)
+    assert gate.passed.certified is False
     # Half would be right from 0.5 on; the target error is held, by the confidences, from 0.9 on.
-    assert 0.9 < found.threshold < 0.95
-    assert "of those that hold 5 % by the confidences" in found.reason
+    assert 0.9 < gate.threshold < 0.95
+    assert "of those that hold 5 % by the confidences" in gate.reason
     assert (
         "least expected cost instead, against a language model taken to be right 90% of the time"
-        in found.reason
+        in gate.reason
     )
     assert set_gate([0.5] * 20, [row._replace(right=False) for row in rows[:20]]).threshold > 1

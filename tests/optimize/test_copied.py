@@ -31,8 +31,8 @@ def _reworded(program: TurnProgram, words: str, field: bool = False) -> TurnProg
 
 @pytest.mark.row("O10")
 @pytest.mark.parametrize("field", [False, True], ids=["instructions", "field"])
-def test_words_of_a_test_turn_are_found_wherever_a_prompt_holds_them(given: Any, field: bool) -> None:
-    context, program = given()
+def test_words_of_a_test_turn_are_found_wherever_a_prompt_holds_them(open_run: Any, field: bool) -> None:
+    context, program = open_run()
     context.dataset.open_test("what a prompt must not hold")
     key, text = _long(context.dataset, "test")
     assert copied_turns(program, context.dataset) == ()
@@ -42,8 +42,8 @@ def test_words_of_a_test_turn_are_found_wherever_a_prompt_holds_them(given: Any,
 
 
 @pytest.mark.row("O10")
-def test_a_candidate_that_holds_them_is_not_tried(given: Any, scripts: Any, compile_alone: Any) -> None:
-    context, program = given(scripts.lm_of("right"))
+def test_a_candidate_that_holds_them_is_not_tried(open_run: Any, scripts: Any, compile_alone: Any) -> None:
+    context, program = open_run(scripts.lm_of("right"))
     context.dataset.open_test("what a prompt must not hold")
     notes: list[str] = []
     context.progress.note = notes.append

@@ -21,8 +21,8 @@ from jazzmine_dspy.cli._errors import failure_of
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.earlier import read_earlier
 from jazzmine_dspy.optimize.interrupted import BestSoFar
+from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
@@ -58,16 +58,16 @@ def test_the_program_is_on_disk_before_it_is_measured(
 ) -> None:
     recipe = tiny(**LITTLE)
     with contextlib.chdir(tmp_path):
-        with pytest.raises(OSError, match="No space left") as told:
+        with pytest.raises(OSError, match="No space left") as raised:
             optimize(
                 recipe, out="program", lm=scripts.lm_of(kind), progress=Failing("test: base", full_disk())
             )
         saved = files_of(Path("program"))
         assert json.loads(saved["manifest.json"])["interrupted"]
         assert load("program", lm=scripts.lm_of(kind)).decide(text="renew my loan").commands
-        said = "The program is in program and can be loaded; the same command goes on."
-        assert told.value.__notes__ == [said]
-        assert failure_of(told.value).remedy.endswith(said)
+        note = "The program is in program and can be loaded; the same command goes on."
+        assert raised.value.__notes__ == [note]
+        assert failure_of(raised.value).remedy.endswith(note)
 
         lm = scripts.lm_of(kind)
         result = optimize(recipe, out="program", lm=lm)
@@ -86,9 +86,9 @@ def test_a_program_that_is_whole_stays_until_the_next_one_is_measured(
         optimize(tiny(lm="none", **LITTLE), out="program")
         before = files_of(Path("program"))
         recipe = tiny(lm="none", seed=1, **LITTLE)
-        with pytest.raises(OSError, match="No space left") as told:
+        with pytest.raises(OSError, match="No space left") as raised:
             optimize(recipe, out="program", progress=Failing("test: base", full_disk()))
-        assert "program-interrupted and can be loaded" in told.value.__notes__[0]
+        assert "program-interrupted and can be loaded" in raised.value.__notes__[0]
         assert files_of(Path("program")) == before
         assert load("program-interrupted").decide(text="renew my loan").commands
         optimize(recipe, out="program")
@@ -105,9 +105,9 @@ def test_a_report_that_fails_leaves_the_program_and_says_where(
 
     monkeypatch.setattr(report_step, "write_report", full)
     with contextlib.chdir(tmp_path):
-        with pytest.raises(InputError, match="Cannot write the report") as told:
+        with pytest.raises(InputError, match="Cannot write the report") as raised:
             optimize(tiny(lm="none", **LITTLE), out="program")
-        failure = failure_of(told.value)
+        failure = failure_of(raised.value)
         assert failure.message == "Cannot write the report"
         assert failure.remedy.startswith("Free space. The program is in program and can be loaded")
         assert json.loads(Path("program/manifest.json").read_bytes())["scores"]
@@ -125,9 +125,9 @@ def test_mlflow_that_fails_at_the_end_leaves_the_program_and_its_report(
 
     monkeypatch.setattr(report_step, "track_end", lost)
     with contextlib.chdir(tmp_path):
-        with pytest.raises(ConnectionResetError) as told:
+        with pytest.raises(ConnectionResetError) as raised:
             optimize(tiny(lm="none", **LITTLE), out="program")
-        assert told.value.__notes__ == [
+        assert raised.value.__notes__ == [
             "The program is in program and can be loaded; its report is there too."
         ]
         assert Path("program/report/report.html").exists()
@@ -156,8 +156,8 @@ def test_prompts_that_were_tried_are_not_laid_over_the_program_that_ships(
     best = BestSoFar()
     best.stands(without.result.program, examples=[{"text": "another", "flow": "borrow_book"}])
     best.prompts("tried", 0.9, without.result.program, best=True)
-    kept = read_earlier(taught.result.folder, load_dataset(taught.recipe.dataset)).program
-    best.ships(kept, None)
+    program = read_previous(taught.result.folder, load_dataset(taught.recipe.dataset)).program
+    best.ships(program, None)
     folder = best.save(tmp_path / "program", {}, {})
     assert folder is not None
     files, shipped = files_of(folder), files_of(taught.result.folder)

@@ -46,8 +46,8 @@ def test_a_certified_error_holds_as_often_as_it_promises(sharpness: float) -> No
     fine = rng.beta(sharpness, 0.6, 200_000)
     broken = certified = 0
     for _ in range(REPEATS):
-        sure = rng.beta(sharpness, 0.6, 250)
-        gate = certified_gate(sure, rng.random(250) < sure, names(250), 0.05, 0.1)
+        confidences = rng.beta(sharpness, 0.6, 250)
+        gate = certified_gate(confidences, rng.random(250) < confidences, names(250), 0.05, 0.1)
         if gate.certified:
             certified += 1
             broken += 1.0 - fine[fine >= gate.threshold].mean() > 0.05
@@ -66,8 +66,10 @@ def test_many_gates_are_tried_without_losing_the_level() -> None:
     assert false <= REPEATS * 0.1 + 3 * (REPEATS * 0.1 * 0.9) ** 0.5
     naive = 0
     for _ in range(60):
-        sure, right = rng.random(600), rng.random(600) < 0.948
-        naive += any(passing(sure, right, names(600), t).bound <= 0.05 for t in np.linspace(0, 0.9, 10))
+        confidences, right = rng.random(600), rng.random(600) < 0.948
+        naive += any(
+            passing(confidences, right, names(600), t).bound <= 0.05 for t in np.linspace(0, 0.9, 10)
+        )
     assert naive / 60 > 2 * false / REPEATS  # what choosing the best of many bounds would have done
 
 
@@ -79,9 +81,9 @@ def test_turns_of_one_conversation_do_not_count_as_many() -> None:
     false = alone = 0
     for _ in range(REPEATS):
         right = np.repeat(rng.random(80) < 0.945, 5)
-        sure = np.repeat(rng.random(80), 5)
-        false += certified_gate(sure, right, groups, 0.05, 0.1).certified
-        alone += certified_gate(sure, right, names(400), 0.05, 0.1).certified
+        confidences = np.repeat(rng.random(80), 5)
+        false += certified_gate(confidences, right, groups, 0.05, 0.1).certified
+        alone += certified_gate(confidences, right, names(400), 0.05, 0.1).certified
     assert false <= REPEATS * 0.1 + 3 * (REPEATS * 0.1 * 0.9) ** 0.5
     assert alone > false
 
@@ -89,14 +91,14 @@ def test_turns_of_one_conversation_do_not_count_as_many() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.integers(0, 9)), max_size=80))
 def test_a_gate_says_of_itself_what_is_true(rows: list[tuple[float, bool, int]]) -> None:
-    sure, right, groups = [r[0] for r in rows], [r[1] for r in rows], [f"c{r[2]}" for r in rows]
-    gate = certified_gate(sure, right, groups, 0.2, 0.2)
-    held = [ok for value, ok in zip(sure, right, strict=True) if value >= gate.threshold]
-    assert gate.accepted == len(held)
+    confidences, right, groups = [r[0] for r in rows], [r[1] for r in rows], [f"c{r[2]}" for r in rows]
+    gate = certified_gate(confidences, right, groups, 0.2, 0.2)
+    accepted = [ok for value, ok in zip(confidences, right, strict=True) if value >= gate.threshold]
+    assert gate.accepted == len(accepted)
     assert gate.n == len(rows)
     assert gate.worth <= gate.accepted
     if gate.certified:
-        assert gate.error == pytest.approx(held.count(False) / len(held))
+        assert gate.error == pytest.approx(accepted.count(False) / len(accepted))
         assert gate.error <= gate.bound <= 0.2
     else:
         assert gate.threshold > 1.0
@@ -141,35 +143,35 @@ def test_sure_turns_that_hang_together_certify_no_more_than_they_should(
         wrong = np.repeat(draw.random(conversations) < 0.06, each)
         unsure = draw.random(3 * len(wrong)) < 0.4
         right = [*~wrong, *unsure]
-        sure = [*(0.9 + 0.05 * draw.random(len(wrong))), *(0.3 * draw.random(len(unsure)))]
+        confidences = [*(0.9 + 0.05 * draw.random(len(wrong))), *(0.3 * draw.random(len(unsure)))]
         groups = [f"c{number // each}" for number in range(len(wrong))]
         groups += [f"u{number}" for number in range(len(unsure))]
-        false += certified_gate(sure, right, groups, 0.05, 0.1).certified
+        false += certified_gate(confidences, right, groups, 0.05, 0.1).certified
     assert false / 200 <= 0.1 + 0.04
 
 
 def test_equal_confidences_pass_together() -> None:
-    sure = [0.9] * 50 + [0.5] * 50
-    gate = certified_gate(sure, [True] * 50 + [True, False] * 25, names(100), 0.05, 0.1)
+    confidences = [0.9] * 50 + [0.5] * 50
+    gate = certified_gate(confidences, [True] * 50 + [True, False] * 25, names(100), 0.05, 0.1)
     assert gate.certified
     assert (gate.threshold, gate.accepted) == (0.9, 50)
 
 
 @pytest.mark.row("C1")
 def test_a_turn_goes_on_only_where_the_next_source_is_better() -> None:
-    sure = [i / 100 for i in range(100)]
+    confidences = [i / 100 for i in range(100)]
     ours = [i >= 30 for i in range(100)]
     better_below = [i < 60 for i in range(100)]
-    assert crossing(sure, ours, better_below) == 0.3
-    assert crossing(sure, ours, [False] * 100) == 0.0
-    assert crossing(sure, [False] * 100, [True] * 100) == NEVER > 1.0
+    assert crossing(confidences, ours, better_below) == 0.3
+    assert crossing(confidences, ours, [False] * 100) == 0.0
+    assert crossing(confidences, [False] * 100, [True] * 100) == NEVER > 1.0
 
 
 def test_a_chance_lead_sends_nothing_on() -> None:
-    sure = [i / 40 for i in range(40)]
+    confidences = [i / 40 for i in range(40)]
     ours = [i % 2 == 0 for i in range(40)]
     theirs = [i % 2 == 1 or i == 0 for i in range(40)]
-    assert crossing(sure, ours, theirs) == 0.0
+    assert crossing(confidences, ours, theirs) == 0.0
     assert crossing([0.1] * 5, [False] * 5, [True] * 5) == 0.0  # too few to tell
     assert crossing([], [], []) == 0.0
 

@@ -36,15 +36,15 @@ THINGS = ["the lamp", "my new phone", "the kettle", "a chair", "the blue bag", "
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Descriptions say nothing of what people write: only labelled turns can teach it. No command is labelled."""
-    said = [
+    conversations = [
         (text.format(thing), name)
         for name, (_, texts) in FLOWS.items()
         for text, thing in itertools.product(texts, THINGS)
     ]
-    told = {
+    flows = {
         name: (description, texts[0].format("it")) for name, (description, texts) in FLOWS.items() if name
     }
-    return write_shop(tmp_path_factory.mktemp("shop"), told, said)
+    return write_shop(tmp_path_factory.mktemp("shop"), flows, conversations)
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +107,8 @@ def test_recall_is_compiled_and_loads_as_it_was_made(routed: Any) -> None:
     lines = (result.folder / "examples.jsonl").read_text("utf-8").splitlines()
     examples = [json.loads(line) for line in lines]
     assert all(set(example) == {"text", "flow", "conversation"} for example in examples)
-    kept = [choice for choice in result.manifest["local"]["recall"]["choices"] if choice["kept"]]
-    assert kept[0]["name"] == "one for each text and each labelled turn"
+    choices = [choice for choice in result.manifest["local"]["recall"]["choices"] if choice["kept"]]
+    assert choices[0]["name"] == "one for each text and each labelled turn"
     loaded = load(result.folder)
     assert loaded.fingerprint == result.program.fingerprint
     assert isinstance(loaded.bindings.heads["select"], SelectionHead)
@@ -134,9 +134,9 @@ def test_no_turn_is_judged_by_what_saw_its_conversation(shop: Path, routed: Any)
     program, train = load(routed.result.folder), load_dataset(shop).examples("train")
     example, exclusions = train[0], Exclusions(train)
     assert program.bindings.recall is not None
-    shown = program.bindings.recall.recall(example.turn.text, k=1)[0]
+    nearest = program.bindings.recall.recall(example.turn.text, k=1)[0]
     hidden = program.bindings.recall.recall(example.turn.text, k=1, exclude=exclusions.of(example))[0]
-    assert shown.similarity == pytest.approx(1.0, abs=1e-3)
+    assert nearest.similarity == pytest.approx(1.0, abs=1e-3)
     assert hidden.similarity < 0.999
 
 

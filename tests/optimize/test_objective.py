@@ -76,8 +76,8 @@ def test_every_part_of_a_run_goes_by_its_objective(
     assert manifest["objective"] == metric
     assert {gain.metric for gain in report.gains} == {metric, "joint_goal"}
     shipped = next(system for system in report.systems if system.shipped).evaluation
-    held = shipped.metrics[metric]
-    assert f"{metric} {held.value:.3f} on {held.n} test turns" in ran.result.first_line
+    score = shipped.metrics[metric]
+    assert f"{metric} {score.value:.3f} on {score.n} test turns" in ran.result.first_line
 
 
 @pytest.mark.row("O5")
@@ -106,11 +106,11 @@ def test_a_broken_constraint_is_told_in_the_report(
         return json.dumps(answer)
 
     recipe = tiny(optimizer="none", constraints={"rewrite_token_f1": 0.05}, objective="sentiment_macro_f1")
-    held = run_recipe(recipe, scripts.scripted_lm(ruin, model="scripted/ruin"))
-    broken = {each["name"] for each in held.result.manifest["programs"] if each["broken"]}
+    ran = run_recipe(recipe, scripts.scripted_lm(ruin, model="scripted/ruin"))
+    broken = {each["name"] for each in ran.result.manifest["programs"] if each["broken"]}
     assert "LM as written" in broken
-    assert held.result.shipped not in broken
-    assert re.search("held back: LM as written: rewrite_token_f1 loses", held.result.first_line)
+    assert ran.result.shipped not in broken
+    assert re.search("held back: LM as written: rewrite_token_f1 loses", ran.result.first_line)
 
 
 @pytest.mark.row("V4")

@@ -26,10 +26,10 @@ from jazzmine_dspy.program.turn import TurnProgram
 @pytest.mark.parametrize("kind", ["right", "wrong"])
 @pytest.mark.parametrize("metric", ["topic_shift_f1", "slot_value_f1", "commands_exact"])
 def test_a_candidate_is_scored_as_its_metric_is(
-    kind: str, metric: str, given: Any, scripts: Any, compile_alone: Any
+    kind: str, metric: str, open_run: Any, scripts: Any, compile_alone: Any
 ) -> None:
     """A topic shift that is seen where none was costs as much as one that is not seen."""
-    context, program = given(scripts.lm_of(kind), objective=metric, optimizer="none")
+    context, program = open_run(scripts.lm_of(kind), objective=metric, optimizer="none")
     (tried,) = compile_alone(context, program).tried
     with dspy.context(lm=context.lm):
         turns = [each for each in context.dataset.examples("dev_a") if each.key in tried.answers]
@@ -40,9 +40,9 @@ def test_a_candidate_is_scored_as_its_metric_is(
         assert tried.score == pytest.approx(found[metric].value if metric in found else 0.0)
 
 
-def test_a_right_no_may_be_shown(given: Any, scripts: Any) -> None:
+def test_a_right_no_may_be_shown(open_run: Any, scripts: Any) -> None:
     """Most turns cancel nothing; that is as right an answer as a cancellation."""
-    context, program = given(scripts.lm_of("right"), objective="cancellation_f1")
+    context, program = open_run(scripts.lm_of("right"), objective="cancellation_f1")
     example = next(each for each in context.dataset.examples("train") if each.labels.is_cancellation is False)
     with dspy.context(lm=context.lm):
         answered = program.trainable()(example.turn)
@@ -71,10 +71,10 @@ def test_a_prompt_that_fails_over_a_warm_store_does_not_end_the_run(
     """A store keeps no failure, so a second run really asks that prompt alone; it goes as the first one did."""
     run_in, _ = runner
     labels = scripts.Labels(scripts.LIBRARY)
-    asked = {each.turn.text for each in load_dataset(scripts.LIBRARY).examples("dev_a")[:1]}
+    scored_turns = {each.turn.text for each in load_dataset(scripts.LIBRARY).examples("dev_a")[:1]}
 
     def fails_once(request: Any) -> str:
-        if scripts.message_of(request) in asked:
+        if scripts.message_of(request) in scored_turns:
             raise RuntimeError("that one never")
         return str(labels.right(request))
 
@@ -111,13 +111,15 @@ def test_what_is_preferred_picks_the_candidate() -> None:
 
 @pytest.mark.row("O5")
 def test_the_worse_half_of_the_candidates_is_not_asked_again(
-    given: Any, scripts: Any, compile_alone: Any
+    open_run: Any, scripts: Any, compile_alone: Any
 ) -> None:
     """All candidates see the first half of the turns, the better ones and the uncompiled prompts all of them."""
-    context, program = given(scripts.lm_of("right"), objective="flow_set_exact", sample={"dev_a": 0})
+    context, program = open_run(scripts.lm_of("right"), objective="flow_set_exact", sample={"dev_a": 0})
     roles = context.dataset.roles
-    kept = {"lib-01", "lib-12"}
-    roles.update({name: "dev_a" for name, role in roles.items() if role != "test" and name not in kept})
+    train_names = {"lib-01", "lib-12"}
+    roles.update(
+        {name: "dev_a" for name, role in roles.items() if role != "test" and name not in train_names}
+    )
 
     def optimizer(base: TurnProgram, *_: Any) -> Iterator[Candidate]:
         for name in ("one", "two", "three", "four"):
@@ -128,14 +130,14 @@ def test_the_worse_half_of_the_candidates_is_not_asked_again(
         next(iter(states.values()))["signature"]["instructions"] += f"\nBe careful ({name})."
         return Candidate(name, with_states(base, states))
 
-    found = compile_alone(context, program, optimizer)
-    turns = found.tried[0].scored
+    prompts = compile_alone(context, program, optimizer)
+    turns = prompts.tried[0].scored
     assert turns >= 16
-    asked = {each.name: each.scored for each in found.tried}
+    scored_turns = {each.name: each.scored for each in prompts.tried}
     half = first_rung(turns)
-    assert list(asked.values()) == [turns, turns, turns, half, half]
-    assert found.best is not None
-    assert found.best.scored == turns
+    assert list(scored_turns.values()) == [turns, turns, turns, half, half]
+    assert prompts.best is not None
+    assert prompts.best.scored == turns
     pooled_again = compile_alone(context, program, lambda *_: iter(())).tried[0]
-    assert found.tried[0].score == pytest.approx(pooled_again.score)
-    assert set(found.tried[0].answers) == set(pooled_again.answers)
+    assert prompts.tried[0].score == pytest.approx(pooled_again.score)
+    assert set(prompts.tried[0].answers) == set(pooled_again.answers)

@@ -13,7 +13,7 @@ from jazzmine_dspy.lm.recording import Recording
 from jazzmine_dspy.optimize.opening import open_context, start_program
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, RecordedPart, read_recipe
-from jazzmine_dspy.optimize.recorded import _answered, recorded_rows
+from jazzmine_dspy.optimize.recorded import _evaluate_recorded, recorded_rows
 from jazzmine_dspy.optimize.run import base_of
 from jazzmine_dspy.optimize.state import RunState
 
@@ -42,7 +42,7 @@ def test_the_quickstarts_recording_answers_todays_prompts(
     test = {example.key: example for example in context.dataset.examples("test")}
     part = recipe.recorded[0]
     listed = [test[key] for key in Recording.read(part.folder).turns[:6]]
-    turns = _answered(context, part, listed)
+    turns = _evaluate_recorded(context, part, listed)
     assert [turn.example.key for turn in turns] == [each.key for each in listed]
     assert sum(turn.scores["commands_exact"].value for turn in turns) >= 4
 

@@ -11,7 +11,8 @@ import pytest
 from jazzmine_dspy.artifacts.recall import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.optimize.local.heads import head_row
-from jazzmine_dspy.optimize.local.rows import Exclusions, collect_rows, predict
+from jazzmine_dspy.optimize.local.rows import Exclusions, collect_rows
+from jazzmine_dspy.program.local.head_input import head_input
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
@@ -75,7 +76,7 @@ def test_rows_are_what_a_decision_is_made_of(shape: str, dataset: Dataset) -> No
     fitted, watched.asked = watched.asked, []
     reached = 0
     for example, row, asked in zip(train, rows, fitted, strict=True):
-        predict(head, row)
+        head.predict(head_input(head, row.state, tuple(row.state.choosable)))
         (mine,), head.given = head.given, []
         program.decide(example.turn, exclude=exclude.of(example))
         theirs, head.given = head.given, []

@@ -21,9 +21,9 @@ POOL = ("train", "dev_a", "dev_b")
 
 @pytest.mark.row("C2", "C5")
 def test_under_sixty_conversations_each_turn_is_judged_by_a_program_that_has_not_seen_it(
-    given: Any,
+    open_run: Any,
 ) -> None:
-    context, program = given(lm=None)
+    context, program = open_run(lm=None)
     learnt: list[set[str]] = []
 
     def train(examples: Any) -> Any:
@@ -31,12 +31,12 @@ def test_under_sixty_conversations_each_turn_is_judged_by_a_program_that_has_not
         return program
 
     rounds = list(holdouts(context, train, program))
-    every = [example.key for _, held in rounds for example in held]
+    every = [example.key for _, holdout in rounds for example in holdout]
     assert sorted(every) == sorted(example.key for example in context.dataset.examples(*POOL))
-    for seen, (_, held) in zip(learnt, rounds, strict=True):
-        assert held
-        assert not seen & {example.conversation_id for example in held}
-        assert len(seen) >= 12
+    for names, (_, holdout) in zip(learnt, rounds, strict=True):
+        assert holdout
+        assert not names & {example.conversation_id for example in holdout}
+        assert len(names) >= 12
 
 
 @pytest.mark.row("C5", "V2")
@@ -60,11 +60,11 @@ def test_judging_happens_on_turns_that_compiling_has_not_seen(taught: Any) -> No
     from jazzmine_dspy.lm.requests import chat_messages, user_text
 
     dev_b = {example.turn.text for example in load_dataset(taught.recipe.dataset).examples("dev_b")}
-    asked = [any(text in user_text(request) for text in dev_b) for request in taught.requests]
-    first = asked.index(True)
-    seen = [m["content"] for request in taught.requests[:first] for m in chat_messages(request)]
+    about_dev_b = [any(text in user_text(request) for text in dev_b) for request in taught.requests]
+    first = about_dev_b.index(True)
+    contents = [m["content"] for request in taught.requests[:first] for m in chat_messages(request)]
     assert first > 6
-    assert not [text for text in dev_b if any(text in content for content in seen)]
+    assert not [text for text in dev_b if any(text in content for content in contents)]
 
 
 @pytest.mark.row("O5", "C5")
@@ -84,9 +84,11 @@ def rewritten(
     (folder / "flows.yaml").write_bytes((library / "flows.yaml").read_bytes())
     roles: dict[str, Any] = dict(load_dataset(library).roles)
     lines = (library / "conversations.jsonl").read_text("utf-8").splitlines()
-    found = change([json.loads(line) for line in lines])
-    (folder / "conversations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in found), "utf-8")
-    write_splits(folder, {one["id"]: roles.get(one["id"], "train") for one in found})
+    conversations = change([json.loads(line) for line in lines])
+    (folder / "conversations.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in conversations), "utf-8"
+    )
+    write_splits(folder, {one["id"]: roles.get(one["id"], "train") for one in conversations})
     return folder
 
 

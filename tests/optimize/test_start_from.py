@@ -23,13 +23,12 @@ from jazzmine_dspy.models import Turn
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.earlier import read_earlier, recipe_of
 from jazzmine_dspy.optimize.local.training import TrainedLocal
+from jazzmine_dspy.optimize.previous import read_previous, recipe_of
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.report_rows import BEFORE
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.state import LocalFit, RunState
-from jazzmine_dspy.optimize.steps.contenders import evaluate_contenders
+from jazzmine_dspy.optimize.steps.contenders import BEFORE, evaluate_contenders
 
 PRINTING = {
     "name": "print_pages",
@@ -57,17 +56,17 @@ def demos_of(folder: Path) -> list[Any]:
 
 @pytest.mark.row("A9")
 def test_it_says_what_changed_and_which_flows_lack_turns(without: Any, grown: Path) -> None:
-    found = read_earlier(without.result.folder, load_dataset(grown))
-    told = found.to_json()
-    assert told["added"] == ["print_pages"]
-    assert told["changed"] == {"borrow_book": ["examples", "slot desk"]}
-    assert told["removed"] == []
-    assert told["lacking"]["print_pages"] == ["train", "dev", "test"]
-    assert "print_pages added; it lacks turns: 0 in train, 0 in dev, 0 in test" in found.in_words()
-    assert found.learnt == {f"lib-{n:02}" for n in range(1, 9)}
+    previous = read_previous(without.result.folder, load_dataset(grown))
+    document = previous.to_json()
+    assert document["added"] == ["print_pages"]
+    assert document["changed"] == {"borrow_book": ["examples", "slot desk"]}
+    assert document["removed"] == []
+    assert document["lacking"]["print_pages"] == ["train", "dev", "test"]
+    assert "print_pages added; it lacks turns: 0 in train, 0 in dev, 0 in test" in previous.in_words()
+    assert previous.learnt == {f"lib-{n:02}" for n in range(1, 9)}
     # The index of the program holds the flow, by its own sayings, before anything is fitted.
-    assert "print_pages" in found.program.registry
-    assert found.program.decide(Turn(text="print my essay please")).selection.flows == ["print_pages"]
+    assert "print_pages" in previous.program.registry
+    assert previous.program.decide(Turn(text="print my essay please")).selection.flows == ["print_pages"]
 
 
 @pytest.mark.row("A9", "O11")
@@ -87,10 +86,10 @@ def test_a_run_says_what_changed_and_the_report_compares_before_and_after(
     rows = {system.name: [t.example.key for t in system.evaluation.turns] for system in result.report.systems}
     assert rows[BEFORE] == rows["shipped"]
     assert result.report.comparison.names == ("before", "after")
-    said = (result.folder / "report" / "report.md").read_text("utf-8")
-    assert "## after against before" in said
-    assert "## Flows that changed, or lack turns" in said
-    assert "print\\_pages" in said
+    markdown = (result.folder / "report" / "report.md").read_text("utf-8")
+    assert "## after against before" in markdown
+    assert "## Flows that changed, or lack turns" in markdown
+    assert "print\\_pages" in markdown
     assert result.report.reproduce.endswith("--from tiny")
     # And back: what is gone is said, and never chosen.
     with contextlib.chdir(tmp_path):
@@ -118,7 +117,7 @@ def test_prompts_that_lose_are_replaced_by_others(
 
 
 @pytest.fixture(scope="module")
-def judged(library: Path, tmp_path_factory: pytest.TempPathFactory, without: Any) -> Any:
+def contenders_by_name(library: Path, tmp_path_factory: pytest.TempPathFactory, without: Any) -> Any:
     """A run that starts from a program, just before its contenders are judged, and what they are."""
     dataset = load_dataset(library)
     base = artifacts.load("base", flows=dataset.flows)
@@ -135,29 +134,33 @@ def judged(library: Path, tmp_path_factory: pytest.TempPathFactory, without: Any
             notes.append(text)
 
     def contenders(**changes: Any) -> dict[str, Any]:
-        earlier = replace(read_earlier(without.result.folder, dataset), **changes)
-        context = RunContext(recipe, dataset, Notes(), Budget(recipe.budget), earlier=earlier)
-        found = evaluate_contenders(context, state).contenders
-        return {"notes": notes, **{each.name: each for each in found}}
+        previous = replace(read_previous(without.result.folder, dataset), **changes)
+        context = RunContext(recipe, dataset, Notes(), Budget(recipe.budget), previous=previous)
+        result = evaluate_contenders(context, state).contenders
+        return {"notes": notes, **{each.name: each for each in result}}
 
     return contenders
 
 
 @pytest.mark.row("A9", "C5")
-def test_the_program_as_it_was_is_judged_on_turns_that_it_has_not_learnt_from(judged: Any) -> None:
-    found = judged(manifest={"sha256": "0" * 64, "name": "x", "dataset": {"roles": {"lib-01": "train"}}})
-    before = found[BEFORE]
+def test_the_program_as_it_was_is_judged_on_turns_that_it_has_not_learnt_from(
+    contenders_by_name: Any,
+) -> None:
+    by_name = contenders_by_name(
+        manifest={"sha256": "0" * 64, "name": "x", "dataset": {"roles": {"lib-01": "train"}}}
+    )
+    before = by_name[BEFORE]
     assert before.kind == "before"
     assert "lib-01" not in {turn.example.conversation_id for turn in before.evaluation.turns}
     assert len({turn.example.conversation_id for turn in before.evaluation.turns}) == 14
 
 
 @pytest.mark.row("A9")
-def test_turns_that_the_program_has_learnt_from_decide_nothing(judged: Any) -> None:
-    seen = {f"lib-{number:02}": "train" for number in range(1, 9)}
-    found = judged(manifest={"sha256": "0" * 64, "name": "x", "dataset": {"roles": seen}})
-    assert BEFORE not in found
-    assert "has learnt from nearly all of these turns" in found["notes"][-1]
+def test_turns_that_the_program_has_learnt_from_decide_nothing(contenders_by_name: Any) -> None:
+    roles = {f"lib-{number:02}": "train" for number in range(1, 9)}
+    by_name = contenders_by_name(manifest={"sha256": "0" * 64, "name": "x", "dataset": {"roles": roles}})
+    assert BEFORE not in by_name
+    assert "has learnt from nearly all of these turns" in by_name["notes"][-1]
 
 
 @pytest.mark.row("A9", "O11")
@@ -166,13 +169,13 @@ def test_the_command_needs_no_recipe_and_says_what_came_of_it(
 ) -> None:
     arguments = ["optimize", "--from", str(without.result.folder), "--dataset", str(grown), "--out", "new"]
     with contextlib.chdir(tmp_path):
-        found = CliRunner().invoke(app, [*arguments, "--quiet"])
-    assert found.exit_code == 0, found.output
-    said = " ".join(found.output.split())
-    assert "flows: added print_pages; changed borrow_book" in said
-    assert "under 5 turns in train, dev, test: " in said
-    assert "print_pages" in said.partition("under 5 turns in train, dev, test: ")[2]
-    assert "ships: " in said
+        invocation = CliRunner().invoke(app, [*arguments, "--quiet"])
+    assert invocation.exit_code == 0, invocation.output
+    printed = " ".join(invocation.output.split())
+    assert "flows: added print_pages; changed borrow_book" in printed
+    assert "under 5 turns in train, dev, test: " in printed
+    assert "print_pages" in printed.partition("under 5 turns in train, dev, test: ")[2]
+    assert "ships: " in printed
     new = artifacts.load(tmp_path / "new")
     assert new.decide(Turn(text="print my essay please")).selection.flows == ["print_pages"]
     assert artifacts.read_manifest(tmp_path / "new")["from"]["added"] == ["print_pages"]
@@ -180,9 +183,9 @@ def test_the_command_needs_no_recipe_and_says_what_came_of_it(
 
 def test_what_cannot_be_started_from_is_told(without: Any, grown: Path, tmp_path: Path) -> None:
     bare = artifacts.save(artifacts.load(without.result.folder), tmp_path / "bare")
-    with pytest.raises(RecipeError, match="by which recipe") as told:
+    with pytest.raises(RecipeError, match="by which recipe") as raised:
         recipe_of(bare)
-    assert "optimize RECIPE --from PROGRAM" in told.value.remedy
+    assert "optimize RECIPE --from PROGRAM" in raised.value.remedy
     none = CliRunner().invoke(app, ["optimize"])
     assert none.exit_code == 2
     assert "RECIPE" in none.output
@@ -199,7 +202,7 @@ def test_a_report_holds_whole_conversations_where_no_language_model_is_asked(
 ) -> None:
     assert without.result.report.replay is None
     ran = run_recipe(without.recipe.model_copy(update={"replay": True}))
-    found = ran.result.report.replay
-    assert found["conversations"] == 3
-    assert 0 <= found["shares"]["conversations"]["value"] <= 1
+    replay = ran.result.report.replay
+    assert replay["conversations"] == 3
+    assert 0 <= replay["shares"]["conversations"]["value"] <= 1
     assert "Whole conversations" in (ran.result.folder / "report" / "report.html").read_text("utf-8")

@@ -29,7 +29,7 @@ def test_killed_in_each_step_it_ends_in_the_same_bytes(
 ) -> None:
     """The same command again and again, stopped one step later each time; then nothing stops it."""
     recipe, steps = tiny(refit=True), run.STEPS
-    asked = 0
+    requests = 0
     with contextlib.chdir(tmp_path):
         for number, step in enumerate(steps):
 
@@ -41,7 +41,7 @@ def test_killed_in_each_step_it_ends_in_the_same_bytes(
             lm = scripts.lm_of("taught")
             with pytest.raises(KeyboardInterrupt):
                 optimize(recipe, out="program", lm=lm)
-            asked += len(lm.engine.requests)
+            requests += len(lm.engine.requests)
             manifest = json.loads(Path("program/manifest.json").read_bytes())
             # The last step has completed the program before it was stopped.
             assert bool(manifest.get("interrupted")) == (step is not steps[-1])
@@ -49,7 +49,7 @@ def test_killed_in_each_step_it_ends_in_the_same_bytes(
         monkeypatch.setattr(run, "STEPS", steps)
         lm = scripts.lm_of("taught")
         optimize(recipe, out="program", lm=lm)
-        asked += len(lm.engine.requests)
+        requests += len(lm.engine.requests)
         again = files_of(Path("program"))
         (tmp_path / "elsewhere").mkdir()
     with contextlib.chdir(tmp_path / "elsewhere"):
@@ -57,4 +57,4 @@ def test_killed_in_each_step_it_ends_in_the_same_bytes(
         optimize(recipe, out="program", lm=lm)
         assert files_of(Path("program")) == again
     # Nothing that was answered is asked again.
-    assert asked == len(lm.engine.requests)
+    assert requests == len(lm.engine.requests)

@@ -90,7 +90,7 @@ def test_a_run_asks_no_more_than_its_plan_in_both_wordings(
 
 @pytest.mark.row("O1")
 @pytest.mark.parametrize(
-    ("lm", "given", "tried"),
+    ("lm", "wording", "tried"),
     [
         ("local/smollm2-135m", None, ("brief",)),
         ("local/smollm2-135m", "full", ("full",)),
@@ -101,11 +101,11 @@ def test_a_run_asks_no_more_than_its_plan_in_both_wordings(
     ],
 )
 def test_hosted_models_are_tried_in_both_wordings_and_local_ones_in_the_brief(
-    lm: str, given: Any, tried: tuple[str, ...]
+    lm: str, wording: Any, tried: tuple[str, ...]
 ) -> None:
-    recipe = Recipe(name="a", dataset="d", lm=lm, wording=given)
+    recipe = Recipe(name="a", dataset="d", lm=lm, wording=wording)
     assert recipe.wordings == tried
-    assert recipe.facts["wording"] == given
+    assert recipe.facts["wording"] == wording
 
 
 @pytest.mark.row("O1")

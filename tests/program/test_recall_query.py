@@ -10,7 +10,7 @@ from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.local.recall import _as_written
+from jazzmine_dspy.optimize.local.recall import _questions
 from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import SHORT, recall_query
@@ -105,7 +105,7 @@ def test_what_is_fitted_is_asked_as_what_is_served(overlap: Any) -> None:
     fitted = [program.read(one) for one in turns]
     assert [(asked["query"], tuple(asked["summaries"])) for asked in recall.asked[len(turns) :]] == served
     assert all(state.text == one.text for state, one in zip(fitted, turns, strict=True))
-    assert [(asked.query, asked.summaries) for asked in _as_written(FLOWS, examples)] == served
+    assert [(asked.query, asked.summaries) for asked in _questions(FLOWS, examples)] == served
 
 
 AGAIN = FlowRegistry(

@@ -1,1 +1,1 @@
-"""Learning curves: what labelled conversations bring over the base program; see tools/bench_learning.py."""
+"""Learning curves: gain over the base program by number of labelled conversations; see tools/bench_learning.py."""

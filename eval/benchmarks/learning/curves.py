@@ -1,4 +1,4 @@
-"""One draw: n conversations compiled, scored beside the base program on turns that were not drawn."""
+"""One draw: compile n conversations, and compare the result with the base program on turns that were not drawn."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _CODE = ("jazzmine_dspy/program", "jazzmine_dspy/optimize/heads", "eval/benchmar
 
 @dataclass(frozen=True)
 class Draw:
-    """What one draw came to.
+    """Result of one draw.
 
     Args:
-        ground, kind: The registry, and what kind of ground it is.
+        ground, kind: Name and kind of the ground.
         n: Conversations drawn.
         seed: Of the draw.
-        turns: Turns that were scored.
+        turns: Number of scored turns.
         base: Share of them that the base program decides right.
-        gain: What the compiled program gets right beyond that, as a share.
-        observed: The gain on the drawn turns, each decided as if its conversation had taught nothing.
+        gain: Gain of the compiled program over the base, as a share of turns.
+        observed: Gain on the drawn turns, out of fold.
         error: Its standard error, clustered by conversation.
-        conversations: Gain in turns, and turns, of each conversation that was scored.
-        seconds: Time to compile.
+        conversations: Gain in turns and number of turns, by scored conversation.
+        seconds: CPU time of the compilation.
     """
 
     ground: str
@@ -54,12 +54,12 @@ class Draw:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What was drawn."""
+        """Identity of the draw."""
         return self.ground, self.n, self.seed
 
 
 class Store:
-    """Draws on disk, so that a measurement goes on where it was stopped; another state of the code starts anew."""
+    """Draws on disk, so that a stopped measurement continues. A change of the code starts a new file."""
 
     def __init__(self, folder: Path = CACHE) -> None:
         self.file = folder / f"draws-{code_sha256()[:16]}.jsonl"
@@ -77,7 +77,7 @@ class Store:
     def base_right(self, ground: Ground, base: TurnProgram) -> dict[str, float]:
         """Whether the base program decides each turn of a ground right, 0 or 1, by the turn's key."""
         if ground.name not in self._right:
-            turns = [turn for some in ground.pool.values() for turn in some] + list(ground.apart or ())
+            turns = [turn for some in ground.pool.values() for turn in some] + list(ground.test_turns or ())
             right = _right(evaluate(base, turns))
             self._right[ground.name] = dict(zip([each.key for each in turns], right, strict=True))
             self._bases.parent.mkdir(parents=True, exist_ok=True)
@@ -94,11 +94,11 @@ class Store:
 
 def code_sha256() -> str:
     """SHA-256 of the code that draws depend on."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for folder in _CODE:
         for file in sorted((ROOT / folder).rglob("*.py")):
-            made.update(file.read_bytes())
-    return made.hexdigest()
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def measure(
@@ -110,13 +110,13 @@ def measure(
     store: Store,
     until: float = math.inf,
 ) -> Iterator[Draw]:
-    """Measure the draws of a ground that are not stored yet, and store them.
+    """Measure and store the draws of a ground that are not stored yet.
 
     Args:
-        until: Time of ``time.monotonic()`` from which on no draw begins.
+        until: Time of ``time.monotonic()`` after which no draw starts.
     """
     missing = [(n, seed) for seed in seeds for n in sizes if (ground.name, n, seed) not in store.draws]
-    missing = [each for each in missing if each[0] < len(ground.pool) or ground.apart is not None]
+    missing = [each for each in missing if each[0] < len(ground.pool) or ground.test_turns is not None]
     if not missing or time.monotonic() > until:
         return
     with weights.without(ground.fold):
@@ -125,18 +125,18 @@ def measure(
         for n, seed in missing:
             if time.monotonic() > until:
                 return
-            draw = _drawn(ground, base, right, n, seed)
+            draw = _measure_draw(ground, base, right, n, seed)
             store.add(draw)
             yield draw
 
 
-def _drawn(ground: Ground, base: TurnProgram, right: dict[str, float], n: int, seed: int) -> Draw:
+def _measure_draw(ground: Ground, base: TurnProgram, right: dict[str, float], n: int, seed: int) -> Draw:
     train, test = ground.draw(n, seed)
     began = time.process_time()
-    fitted = move_weights(base, train, seed=seed, judge=True)
+    moved = move_weights(base, train, seed=seed, judge=True)
     seconds = time.process_time() - began
-    gains = _gains(evaluate(fitted.program, test), right)
-    unseen = _gains(fitted.unseen, right) if fitted.unseen is not None else {}
+    gains = _gains(evaluate(moved.program, test), right)
+    unseen = _gains(moved.unseen, right) if moved.unseen is not None else {}
     observed, error = clustered(list(unseen.values()))
     return Draw(
         ground.name,
@@ -158,19 +158,19 @@ def _right(evaluation: Evaluation) -> list[float]:
 
 
 def _gains(evaluation: Evaluation, right: dict[str, float]) -> dict[str, tuple[float, int]]:
-    """Gain in turns, and turns, by conversation."""
-    found: dict[str, tuple[float, int]] = {}
+    """Gain in turns and number of turns, by conversation."""
+    gains: dict[str, tuple[float, int]] = {}
     for turn, value in zip(evaluation.turns, _right(evaluation), strict=True):
         example: Example = turn.example
-        gain, count = found.get(example.conversation_id, (0.0, 0))
-        found[example.conversation_id] = gain + value - right[example.key], count + 1
-    return found
+        gain, count = gains.get(example.conversation_id, (0.0, 0))
+        gains[example.conversation_id] = gain + value - right[example.key], count + 1
+    return gains
 
 
 def clustered(gains: Sequence[tuple[float, int]]) -> tuple[float, float]:
-    """Mean gain a turn and its standard error, of gains and turns by conversation.
+    """Mean gain a turn and its standard error, from gain and number of turns of each conversation.
 
-    The error is that of one turn at least: where no decision differs, the next one may.
+    The error is at least that of one turn, because the next turn may differ even if none has so far.
 
     Example:
         >>> clustered([(1.0, 4), (0.0, 4), (0.0, 2)])[0]

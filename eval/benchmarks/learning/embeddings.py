@@ -1,4 +1,4 @@
-"""An embedding model whose rows are stored on disk, so that many small compiles embed each text once."""
+"""An embedding model with a cache on disk, so that many small compilations embed each text once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CHUNK = 512
 
 
 class StoredEmbedder:
-    """The bundled embedding model, with the vectors and features of known texts read from a file.
+    """The bundled embedding model, with vectors and features of texts cached in a file.
 
     Args:
-        file: Where :meth:`save` writes; it may not exist yet.
+        file: The cache, which :meth:`save` writes. It may not exist yet.
     """
 
     def __init__(self, file: Path) -> None:
@@ -56,25 +56,25 @@ class StoredEmbedder:
     def __deepcopy__(self, memo: dict[int, Any]) -> StoredEmbedder:
         return self
 
-    def _of(self, texts: Sequence[str]) -> np.ndarray:
+    def _rows_of(self, texts: Sequence[str]) -> np.ndarray:
         missing = [text for text in dict.fromkeys(texts) if text not in self._place]
         for start in range(0, len(missing), _CHUNK):
             some = missing[start : start + _CHUNK]
-            made = np.hstack([self._model.embed(some), self._model.features(some)])
+            rows = np.hstack([self._model.embed(some), self._model.features(some)])
             self._place |= {text: len(self._place) + number for number, text in enumerate(some)}
-            self._rows = np.concatenate([self._rows, made]) if len(self._rows) else made
+            self._rows = np.concatenate([self._rows, rows]) if len(self._rows) else rows
         return self._rows[[self._place[text] for text in texts]] if len(texts) else self._rows[:0]
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors of length 1."""
-        return np.ascontiguousarray(self._of(texts)[:, : self.size])
+        return np.ascontiguousarray(self._rows_of(texts)[:, : self.size])
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """What heads see."""
-        return np.ascontiguousarray(self._of(texts)[:, self.size :])
+        """Features for heads."""
+        return np.ascontiguousarray(self._rows_of(texts)[:, self.size :])
 
     async def afeatures(self, texts: Sequence[str]) -> np.ndarray:
-        """Same as :meth:`features`, in a thread."""
+        """:meth:`features` in a thread."""
         return await asyncio.to_thread(self.features, texts)
 
     def save(self) -> None:

@@ -1,4 +1,4 @@
-"""What is compiled on and scored on: labelled conversations of a registry, and the package weights without them."""
+"""Grounds: labelled conversations of a registry, and package weights that were fitted without that registry."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class Ground:
 
     Args:
         name: Of the registry.
-        kind: ``practice`` or ``labelled``: how many conversations are drawn depends on it.
+        kind: ``practice`` or ``labelled``; it decides how many conversations are drawn.
         flows: The registry.
         pool: Turns that may be drawn, by conversation.
-        apart: Turns to score on; None scores on the conversations of the pool that were not drawn.
-        fold: Fold of the package weights that have not seen the registry; None where the shipped ones have not.
+        test_turns: Turns to score on; None scores on the conversations of the pool that were not drawn.
+        fold: Fold of the package weights that was fitted without the registry; None if the shipped ones were.
     """
 
     name: str
     kind: str
     flows: FlowRegistry
     pool: dict[str, list[Example]]
-    apart: list[Example] | None = None
+    test_turns: list[Example] | None = None
     fold: int | None = None
 
     def draw(self, n: int, seed: int) -> tuple[list[Example], list[Example]]:
-        """Turns of n conversations, and the turns that are scored."""
+        """Draw the turns of n conversations; returns them and the turns to score on."""
         names = sorted(self.pool)
         order = np.random.default_rng([seed, n, len(names)]).permutation(len(names))
         drawn = {names[place] for place in order[:n]}
         train = [turn for name in names if name in drawn for turn in self.pool[name]]
-        if self.apart is not None:
-            return train, self.apart
+        if self.test_turns is not None:
+            return train, self.test_turns
         return train, [turn for name in names if name not in drawn for turn in self.pool[name]]
 
     def base(self, embedder: EmbedderPort) -> TurnProgram:
@@ -69,17 +69,17 @@ class Ground:
 
 def grounds(only: Sequence[str] = ()) -> list[Ground]:
     """The practice registries, the label sets of eval/suites/learning, and datasets/support without its test part."""
-    found = [
+    registry_grounds = [
         Ground(each.name, "practice", each.flows, _by_conversation(each.examples), fold=each.fold)
         for each in registries(PRACTICE)
     ]
     if LEARNING.is_dir() and any(LEARNING.glob("*.conversations.yaml")):
-        found += [
+        registry_grounds += [
             Ground(each.name, "labelled", each.flows, _by_conversation(each.examples))
             for each in registries(LEARNING)
         ]
     dataset = load_dataset(ROOT / "datasets" / "support")
-    found.append(
+    registry_grounds.append(
         Ground(
             "support",
             "labelled",
@@ -88,18 +88,18 @@ def grounds(only: Sequence[str] = ()) -> list[Ground]:
             dataset.examples("dev_a", "dev_b"),
         )
     )
-    return [each for each in found if not only or each.name in only]
+    return [each for each in registry_grounds if not only or each.name in only]
 
 
 def _by_conversation(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    held: dict[str, list[Example]] = {}
+    conversations: dict[str, list[Example]] = {}
     for each in examples:
-        held.setdefault(each.conversation_id, []).append(each)
-    return held
+        conversations.setdefault(each.conversation_id, []).append(each)
+    return conversations
 
 
 def registries(folder: Path) -> list[Registry]:
-    """The registries of a suite; the turns are stored in the cache, since staging them takes a minute."""
+    """The registries of a suite. Their turns are cached, because staging them takes a minute."""
     file = CACHE / f"turns-{sha256_of(folder)[:16]}.jsonl"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -109,16 +109,16 @@ def registries(folder: Path) -> list[Registry]:
             for turn in each.examples
         ]
         file.write_text("\n".join(lines) + "\n", "utf-8")
-    held: dict[str, list[Example]] = {}
+    registry_examples: dict[str, list[Example]] = {}
     for line in file.read_text("utf-8").splitlines():
         row = json.loads(line)
-        held.setdefault(row["registry"], []).append(Example.model_validate(row["example"]))
+        registry_examples.setdefault(row["registry"], []).append(Example.model_validate(row["example"]))
     suite = load_suite(folder)
-    return [Registry(name, suite.registries[name], examples) for name, examples in held.items()]
+    return [Registry(name, suite.registries[name], examples) for name, examples in registry_examples.items()]
 
 
 class Weights:
-    """The package weights, fitted without a fold of the practice registries; stored in the cache."""
+    """Package weights that were fitted without a fold of the practice registries; cached."""
 
     def __init__(self, embedder: EmbedderPort) -> None:
         self._embedder = embedder
@@ -127,13 +127,13 @@ class Weights:
 
     @contextmanager
     def without(self, fold: int | None) -> Iterator[None]:
-        """While this lasts, the package has the weights of this fold; None leaves what it ships."""
+        """Context in which the package uses the weights of this fold; None keeps the shipped weights."""
         if fold is None:
             yield
             return
-        head, wishes, meant = self._of(fold)
+        head, wishes, options = self._weights_of_fold(fold)
         read = (head, self._embedder.fingerprint, ("", ""))
-        weights = package_options.Weights(tuple(meant["options"]), tuple(meant["none"]))
+        weights = package_options.Weights(tuple(options["options"]), tuple(options["none"]))
         with (
             mock.patch.object(shipped, "_read", return_value=read),
             mock.patch.object(package_starts, "shipped", return_value=wishes),
@@ -141,35 +141,35 @@ class Weights:
         ):
             yield
 
-    def _of(self, fold: int) -> tuple[Acts, dict[str, float], dict[str, list[float]]]:
+    def _weights_of_fold(self, fold: int) -> tuple[Acts, dict[str, float], dict[str, list[float]]]:
         if fold not in self._read:
             if not (self._folder / f"{FOLDS - 1}.json").is_file():
-                self._fit()
+                self._fit_folds()
             with np.load(self._folder / f"{fold}.npz", allow_pickle=False) as data:
                 arrays = dict(data)
-            told = json.loads((self._folder / f"{fold}.json").read_text("utf-8"))
-            head = Acts.from_state(HeadState(arrays, told["head"]))
-            self._read[fold] = head, told["starts"], told["options"]
+            document = json.loads((self._folder / f"{fold}.json").read_text("utf-8"))
+            head = Acts.from_state(HeadState(arrays, document["head"]))
+            self._read[fold] = head, document["starts"], document["options"]
         return self._read[fold]
 
-    def _fit(self) -> None:
-        """Fit all folds as tools/acts_weights.py fits the weights that ship; it takes some minutes."""
+    def _fit_folds(self) -> None:
+        """Fit all folds like tools/acts_weights.py fits the shipped weights. Takes some minutes."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        all_of = registries(PRACTICE)
-        rows = [acts.rows_of(each) for each in all_of]
-        heads = acts.left_out(self._embedder, all_of, rows)
-        wishes = [[*starts.rows_of(each, heads[each.fold])] for each in all_of]
-        meant = [
+        every = registries(PRACTICE)
+        rows = [acts.rows_of(each) for each in every]
+        heads = acts.left_out(self._embedder, every, rows)
+        wishes = [[*starts.rows_of(each, heads[each.fold])] for each in every]
+        options = [
             [*choices.rows_of(each, seen, heads[each.fold], self._embedder)]
-            for each, seen in zip(all_of, rows, strict=True)
+            for each, seen in zip(every, rows, strict=True)
         ]
         for fold, head in enumerate(heads):
             state = head.to_state()
             np.savez(self._folder / f"{fold}.npz", **state.arrays)
-            kept = [place for place, each in enumerate(all_of) if each.fold != fold]
-            told = {
+            training = [place for place, each in enumerate(every) if each.fold != fold]
+            document = {
                 "head": state.settings,
-                "starts": starts.fit([row for place in kept for row in wishes[place]]),
-                "options": choices.fit([row for place in kept for row in meant[place]]),
+                "starts": starts.fit([row for place in training for row in wishes[place]]),
+                "options": choices.fit([row for place in training for row in options[place]]),
             }
-            (self._folder / f"{fold}.json").write_text(json.dumps(told), "utf-8")
+            (self._folder / f"{fold}.json").write_text(json.dumps(document), "utf-8")

@@ -1,4 +1,4 @@
-"""Tables of the draws: gain over the base by number of conversations, what the choice ships, and the prior."""
+"""Tables of the draws: gain over the base by number of conversations, with and without the choice; and the prior."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from jazzmine_dspy.optimize.prior import Prior, expected_gain
 from learning.curves import Draw
 
 _T95 = 1.75
-"""About the 95th percentile of Student's t with 15 degrees of freedom, for the one-sided bounds."""
+"""95th percentile of Student's t with 15 degrees of freedom, rounded, for the one-sided bounds."""
 
 _USUAL, _LEAST = 0.02, 0.01
-"""Standard deviation of mean gains before anything is measured, and the least spread, as shares."""
+"""Prior standard deviation of mean gains, and the minimum spread, as shares."""
 
 _COLUMNS = ("always compiled", "best fixed", "what the choice ships")
 
@@ -35,9 +35,9 @@ class Bound(NamedTuple):
 
 
 def bound(draws: Sequence[Draw], gains: Sequence[float]) -> Bound:
-    """Mean over registries of the mean over their draws; its error is clustered by registry.
+    """Mean over registries of the mean over their draws, with an error clustered by registry.
 
-    Of one registry, it is clustered by the conversations that are scored and by draws, the variances of both added.
+    With a single registry, the error adds the variance between draws and that between scored conversations.
     """
     by: dict[str, list[float]] = {}
     for draw, gain in zip(draws, gains, strict=True):
@@ -46,12 +46,12 @@ def bound(draws: Sequence[Draw], gains: Sequence[float]) -> Bound:
     if len(means) > 1:
         return Bound(float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(len(means))))
     spread = float(np.var(gains, ddof=1) / len(gains)) if len(gains) > 1 else 0.0
-    shipped = [draw for draw, gain in zip(draws, gains, strict=True) if gain == draw.gain]
-    return Bound(means[0], math.sqrt(spread + _by_conversation(shipped, len(draws))))
+    compiled = [draw for draw, gain in zip(draws, gains, strict=True) if gain == draw.gain]
+    return Bound(means[0], math.sqrt(spread + _by_conversation(compiled, len(draws))))
 
 
 def _by_conversation(draws: Sequence[Draw], count: int) -> float:
-    """Variance of a mean gain over all draws that stems from which conversations are scored."""
+    """Variance of the mean gain over all draws that comes from the choice of scored conversations."""
     sums: dict[str, float] = {}
     for draw in draws:
         for name, (gain, _) in draw.conversations.items():
@@ -61,25 +61,25 @@ def _by_conversation(draws: Sequence[Draw], count: int) -> float:
 
 
 def fit_prior(draws: Iterable[Draw]) -> Prior:
-    """Mean and spread of the true gain by size, for a registry that is not among these.
+    """Fit mean and spread of the true gain by size, for a registry that is not among these.
 
-    Sampling noise of the scored turns is taken out of the spread. Few registries leave the mean open: it is drawn to 0,
-    and the spread is wider.
+    The spread excludes the sampling noise of the scored turns. With few registries the mean shrinks towards 0 and the
+    spread grows.
     """
     sizes, means, spreads = [], [], []
     for n, some in groupby(sorted(draws, key=lambda draw: draw.n), key=lambda draw: draw.n):
-        held = list(some)
+        draws_of_size = list(some)
         by: dict[str, list[float]] = {}
-        for draw in held:
+        for draw in draws_of_size:
             by.setdefault(draw.ground, []).append(draw.gain)
         gains = np.array([np.mean(each) for each in by.values()])
-        noise = float(np.mean([_noise(draw) for draw in held]))
-        true = max(float(gains.var(ddof=1)) - noise, 0.0) if len(gains) > 1 else 0.0
-        error = (true + noise) / len(gains)
+        noise = float(np.mean([_noise(draw) for draw in draws_of_size]))
+        true_variance = max(float(gains.var(ddof=1)) - noise, 0.0) if len(gains) > 1 else 0.0
+        error = (true_variance + noise) / len(gains)
         weight = _USUAL**2 / (_USUAL**2 + error)
         sizes.append(n)
         means.append(round(weight * float(gains.mean()), 5))
-        spreads.append(round(max(math.sqrt(true + weight * error), _LEAST), 5))
+        spreads.append(round(max(math.sqrt(true_variance + weight * error), _LEAST), 5))
     return Prior(tuple(sizes), tuple(means), tuple(spreads))
 
 
@@ -88,33 +88,33 @@ def _noise(draw: Draw) -> float:
     return float(len(gains) * np.var(gains, ddof=1)) / draw.turns**2 if len(gains) > 1 else 0.0
 
 
-def shipped(draws: Sequence[Draw]) -> list[float]:
-    """The gain of what the choice ships in each draw, under a prior of the other registries."""
-    found = []
+def chosen_gains(draws: Sequence[Draw]) -> list[float]:
+    """Gain of the program that the choice ships in each draw, with a prior fitted on the other registries."""
+    gains = []
     for draw in draws:
         prior = fit_prior(each for each in draws if each.ground != draw.ground)
         known = prior if prior.sizes else Prior((draw.n,), (0.0,), (0.02,))
         gain = expected_gain(known, draw.n, draw.observed, draw.error)
-        found.append(draw.gain if gain.mean > 0 else 0.0)
-    return found
+        gains.append(draw.gain if gain.mean > 0 else 0.0)
+    return gains
 
 
 def prior_json(draws: Sequence[Draw]) -> str:
-    """The prior as the package reads it, with what it was fitted on."""
-    made = fit_prior(draws)
+    """The prior as JSON for the package, with the numbers of draws and registries behind it."""
+    prior = fit_prior(draws)
     about = {
-        "draws": [sum(draw.n == n for draw in draws) for n in made.sizes],
-        "registries": [len({draw.ground for draw in draws if draw.n == n}) for n in made.sizes],
+        "draws": [sum(draw.n == n for draw in draws) for n in prior.sizes],
+        "registries": [len({draw.ground for draw in draws if draw.n == n}) for n in prior.sizes],
     }
-    return json.dumps({**made._asdict(), **about}, indent=1) + "\n"
+    return json.dumps({**prior._asdict(), **about}, indent=1) + "\n"
 
 
 def lines(draws: Sequence[Draw]) -> Iterator[str]:
-    """The table as Markdown; shares are points."""
+    """Lines of the table in Markdown; gains are in points."""
     titles = ("labelled conversations", "registries, draws", "base", *_COLUMNS, "compiled ships in")
     yield f"| {' | '.join(titles)} |"
     yield f"|{'---|' * len(titles)}"
-    chosen = dict(zip([draw.key for draw in draws], shipped(draws), strict=True))
+    gain_of = dict(zip([draw.key for draw in draws], chosen_gains(draws), strict=True))
     groups: list[tuple[str, Callable[[Draw], bool]]] = [
         ("practice registries", lambda draw: draw.kind == "practice")
     ]
@@ -125,14 +125,14 @@ def lines(draws: Sequence[Draw]) -> Iterator[str]:
     for title, belongs in groups:
         mine = sorted(filter(belongs, draws), key=lambda draw: draw.n)
         for n, some in groupby(mine, key=lambda draw: draw.n):
-            held = list(some)
-            gains, ships = [draw.gain for draw in held], [chosen[draw.key] for draw in held]
-            always, choice = bound(held, gains), bound(held, ships)
-            base = float(np.mean([draw.base for draw in held]))
+            group = list(some)
+            gains, ships = [draw.gain for draw in group], [gain_of[draw.key] for draw in group]
+            always, choice = bound(group, gains), bound(group, ships)
+            base = float(np.mean([draw.base for draw in group]))
             taken = sum(ship == gain and gain != 0 for ship, gain in zip(ships, gains, strict=True))
             moved = sum(gain != 0 for gain in gains)
             yield (
-                f"| {n}, {title} | {len({draw.ground for draw in held})}, {len(held)} | {100 * base:.1f} | "
+                f"| {n}, {title} | {len({draw.ground for draw in group})}, {len(group)} | {100 * base:.1f} | "
                 f"{_points(always)} | {100 * max(0.0, always.mean):+.2f} | {_points(choice)} | {taken} of {moved} |"
             )
 

@@ -12,7 +12,6 @@ from jazzmine_dspy.eval.report.tables import Figure, Scored, Table
 Document = dict[str, Any]
 
 _AT = "choosing"
-_SHOWN_SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
 
 
 def held(data: Document) -> dict[str, Any]:
@@ -84,10 +83,6 @@ def reliability(data: Document) -> Markup:
 def told(data: Document) -> Markup:
     """The decisions as a list."""
     return tag("ul", *(tag("li", text) for text in held(data)["words"]))
-
-
-def _colour(number: int) -> str:
-    return "ship" if not number else f"s{(number - 1) % 6}"
 
 
 def calibration(figure: Markup) -> Markup:

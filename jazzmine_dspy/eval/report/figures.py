@@ -50,14 +50,14 @@ def costs(data: Document) -> list[Markup]:
             Point(
                 one["name"],
                 one["usage"]["prompt_tokens_per_turn"],
-                held["value"],
-                held["low"],
-                held["high"],
+                score["value"],
+                score["low"],
+                score["high"],
                 colour(data, i),
                 i == data["shipped"],
             )
             for i, one in enumerate(data["systems"])
-            if (held := one["metrics"].get(metric)) and one["usage"]["prompt_tokens_per_turn"] is not None
+            if (score := one["metrics"].get(metric)) and one["usage"]["prompt_tokens_per_turn"] is not None
         ]
         if points:
             said = f"{label(metric)} against prompt tokens per turn"

@@ -1,4 +1,4 @@
-"""Teaches the head of acts when flows start: a softmax over what the package says, moved by labelled turns."""
+"""Fits when flows start: a softmax whose offsets are the package's probabilities and whose weights come from labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 ANY = ""
-"""Name of what all flows share: whether the message starts any."""
+"""Name of the weights that all flows share: whether the message starts any flow."""
 
 PULLS = (0.3, 1.0, 3.0, 10.0, 30.0)
 USUAL_PULL = 3.0
@@ -34,7 +34,13 @@ _ABSENT = -30.0
 
 
 class _Rows(NamedTuple):
-    """Turns to learn from: features along the directions in which they differ, what the package says, what is right."""
+    """Turns to learn from.
+
+    Args:
+        features: Coordinates along the principal directions of the turns, shape (turns, directions).
+        before: Log-probabilities of the package, shape (turns, flows + 2).
+        right: Index of the right flow; the number of flows if none starts.
+    """
 
     features: Floats
     before: Floats
@@ -45,61 +51,63 @@ class _Rows(NamedTuple):
 
 
 def fit_flows(
-    head: Acts, examples: Sequence[HeadExample[list[Command]]], told: Sequence[Starts], seed: int
+    head: Acts, examples: Sequence[HeadExample[list[Command]]], starts: Sequence[Starts], seed: int
 ) -> tuple[Acts, Floats]:
-    """Teach a head what labels add to the log-odds that flows start.
+    """Fit what labels add to the log-odds that flows start.
 
     Args:
         head: The head.
         examples: Labelled turns.
-        told: What the package says of each.
-        seed: Of the folds, and of the draw where there are more than 2,000 turns.
+        starts: Probabilities of the package for each example.
+        seed: Of the folds, and of the sample if there are more than 2,000 turns.
 
     Returns:
-        The head, and what heads add that have not seen the conversation, shape (examples, names of the head's flows).
+        The head, and the log-odds added out of fold, shape (examples, names of the head's flows).
     """
-    wanted = [each.flows[0] if each.flows else None for each in examples]
-    names = tuple(sorted({name for name in wanted if name is not None}))
-    possible = [name is None or name in dict(each.ranking) for name, each in zip(wanted, told, strict=True)]
-    taught = [place for place in drawn(len(examples), seed) if possible[place]]
-    groups = [examples[place].conversation for place in taught]
+    targets = [each.flows[0] if each.flows else None for each in examples]
+    names = tuple(sorted({name for name in targets if name is not None}))
+    possible = [
+        name is None or name in dict(each.ranking) for name, each in zip(targets, starts, strict=True)
+    ]
+    places = [place for place in drawn(len(examples), seed) if possible[place]]
+    groups = [examples[place].conversation for place in places]
     if not names or len(set(groups)) < 2:
         return head, np.zeros((len(examples), 0))
-    shown = labelled_rows([examples[place] for place in taught]).shown
-    sizes, turns = np.linalg.eigh(kernel(shown).astype(np.float64))
+    features = labelled_rows([examples[place] for place in places]).shown
+    sizes, turns = np.linalg.eigh(kernel(features).astype(np.float64))
     turns, sizes = turns[:, sizes > _SMALLEST * sizes[-1]], np.sqrt(sizes[sizes > _SMALLEST * sizes[-1]])
-    before = np.array([_log_shares(told[place], names) for place in taught])
+    before = np.array([_log_shares(starts[place], names) for place in places])
     place_of = {name: place for place, name in enumerate(names)}
-    right = np.array([place_of.get(wanted[place] or "", len(names)) for place in taught])
+    right = np.array([place_of.get(targets[place] or "", len(names)) for place in places])
     rows = _Rows(turns * sizes, before, right)
     folds = group_folds(groups, seed=seed, folds=_FOLDS)
-    nothing: Floats = np.zeros((rows.features.shape[1], len(names) + 1))
+    zeros: Floats = np.zeros((rows.features.shape[1], len(names) + 1))
     added: dict[float, Floats] = {pull: np.zeros((len(right), len(names) + 1)) for pull in PULLS}
     for fold in set(folds.tolist()):
-        kept, start = folds != fold, nothing
+        training, solution = folds != fold, zeros
         for pull in reversed(PULLS):
-            start = _fitted(rows.of(kept), pull, start)
-            added[pull][~kept] = rows.features[~kept] @ start
+            solution = _minimize(rows.of(training), pull, solution)
+            added[pull][~training] = rows.features[~training] @ solution
     best = chosen_pull({pull: _loss(before, each, right) for pull, each in added.items()}, USUAL_PULL)
-    weights = full(shown).T @ (turns @ (_fitted(rows, best, nothing) / sizes[:, None]))
-    made = Acts(head.weights, head.scales, head.sure, head.gate, (ANY, *names), weights)
-    found: Floats = np.zeros((len(examples), len(names) + 1))
-    if len(taught) < len(examples):
-        found = full(labelled_rows(examples).shown) @ made.flow_weights
-    found[taught] = added[best]
-    return made, found
+    weights = full(features).T @ (turns @ (_minimize(rows, best, zeros) / sizes[:, None]))
+    fitted_head = Acts(head.weights, head.scales, head.sure, head.gate, (ANY, *names), weights)
+    unseen: Floats = np.zeros((len(examples), len(names) + 1))
+    if len(places) < len(examples):
+        unseen = full(labelled_rows(examples).shown) @ fitted_head.flow_weights
+    unseen[places] = added[best]
+    return fitted_head, unseen
 
 
-def _log_shares(told: Starts, names: Sequence[str]) -> list[float]:
+def _log_shares(starts: Starts, names: Sequence[str]) -> list[float]:
     """Log-probabilities of the flows, of none, and of all other flows together."""
-    shares = dict(told.ranking)
+    shares = dict(starts.ranking)
     own = [np.log(max(shares[name], UNLIKELY)) if name in shares else _ABSENT for name in names]
     rest = sum(max(share, UNLIKELY) for name, share in shares.items() if name not in names)
-    return [*own, np.log(max(1.0 - told.probability, UNLIKELY)), np.log(rest) if rest else _ABSENT]
+    return [*own, np.log(max(1.0 - starts.probability, UNLIKELY)), np.log(rest) if rest else _ABSENT]
 
 
 def _odds(before: Floats, added: Floats) -> Floats:
-    """Log-odds of the flows, none and others; the first column of what is added counts for all flows."""
+    """Log-odds of the flows, of none and of others. The first column of ``added`` applies to all flows."""
     odds = before.copy()
     odds[:, :-2] += added[:, 1:] + added[:, :1]
     odds[:, -1] += added[:, 0]
@@ -112,7 +120,7 @@ def _loss(before: Floats, added: Floats, right: Numbers) -> float:
     return float(-log_softmax(_odds(before, added), axis=1)[np.arange(len(right)), right].sum())
 
 
-def _fitted(rows: _Rows, pull: float, start: Floats) -> Floats:
+def _minimize(rows: _Rows, pull: float, start: Floats) -> Floats:
     """Weights of least log-loss and least size, shape (directions, flows + 1)."""
     from scipy.optimize import minimize
     from scipy.special import softmax
@@ -129,5 +137,5 @@ def _fitted(rows: _Rows, pull: float, start: Floats) -> Floats:
         gradient = rows.features.T @ slopes + pull * weights
         return float(value + 0.5 * pull * (weights**2).sum()), gradient.ravel()
 
-    made = minimize(cost, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
-    return np.asarray(made.x.reshape(start.shape))
+    solution = minimize(cost, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+    return np.asarray(solution.x.reshape(start.shape))

@@ -1,4 +1,4 @@
-"""Compiles the local part: what labelled turns add to the package weights, and how it does on turns it has not seen."""
+"""Compiles the local part: moves the package weights by labelled turns and judges the result out of fold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.optimize.heads.flows import fit_flows
-from jazzmine_dspy.optimize.local.acts import head_example as shown
+from jazzmine_dspy.optimize.local.acts import head_example
 from jazzmine_dspy.optimize.local.indexing import with_index
 from jazzmine_dspy.optimize.local.recall import IndexExample, index_examples
 from jazzmine_dspy.optimize.local.rows import is_ruled
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
 
 
-class Moved(NamedTuple):
+class MovedWeights(NamedTuple):
     """A compiled local part.
 
     Args:
-        program: The base program with what it learnt.
-        examples: Labelled turns that its index holds.
-        unseen: The same program over the labelled turns, each decided without what its conversation taught.
+        program: The base program with the moved weights.
+        examples: Labelled turns in its index.
+        unseen: Evaluation on the labelled turns, each decided without what its own conversation taught.
     """
 
     program: TurnProgram
@@ -44,7 +44,9 @@ class Moved(NamedTuple):
 
 
 class UnseenActs(Acts):
-    """A head that reads a labelled turn as if its conversation had taught it nothing, and any other text as ``start``.
+    """A head for out-of-fold evaluation: it reads labelled turns without what their own conversation taught.
+
+    It reads any other text like ``start``.
 
     Args:
         start: The head before labels.
@@ -55,62 +57,68 @@ class UnseenActs(Acts):
         super().__init__(start.weights, head.scales, head.sure, head.gate)
         self._start, self._answers = start, dict[str, tuple[dict[str, float], dict[str, float]]]()
 
-    def tell(self, example: Example, scores: Floats, added: dict[str, float]) -> None:
-        """Store what is read of a turn."""
+    def store(self, example: Example, scores: Floats, added: dict[str, float]) -> None:
+        """Store the out-of-fold result of a turn."""
         self._answers[_key(example.turn)] = self.shares(scores), added
 
     def read(self, given: HeadInput) -> tuple[dict[str, float], dict[str, float]]:
-        """What was stored for the turn, else what the head before labels reads."""
-        known = self._answers.get(_key(given.turn))
-        return self._start.read(given) if known is None else known
+        """The stored result of the turn, else that of the head before labels."""
+        stored = self._answers.get(_key(given.turn))
+        return self._start.read(given) if stored is None else stored
 
 
-def move_weights(base: TurnProgram, examples: Sequence[Example], *, seed: int, judge: bool = False) -> Moved:
-    """Teach the base program what labelled turns add to the package weights.
+def move_weights(
+    base: TurnProgram, examples: Sequence[Example], *, seed: int, judge: bool = False
+) -> MovedWeights:
+    """Move the package weights of the base program by labelled turns.
 
-    With few turns it decides nearly as the base does: all that is learnt is pulled towards the package weights, as hard
-    as it pays on conversations that were left out.
+    All weights are regularized towards the package weights. Cross-validation chooses the strength, so that a program
+    with few turns decides nearly like the base.
 
     Args:
         base: The base program, with its embedding model bound.
-        examples: Labelled turns; those without labels of commands teach nothing.
-        seed: Of the draw where there are more than 2,000.
-        judge: Whether the turns are decided as if their conversations had taught nothing.
+        examples: Labelled turns; those without labelled commands are ignored.
+        seed: Of the sample if there are more than 2,000 turns.
+        judge: Whether to evaluate the turns out of fold.
     """
     labelled = [each for each in examples if each.labels.commands is not None]
     start = shipped_head(base.bindings.embedder)
     if start is None or not labelled:
-        return Moved(base)
+        return MovedWeights(base)
     indexed = tuple(index_examples(base.registry, labelled))
     program = with_index(base, indexed)
-    given = [shown(program, each) for each in labelled]
-    head, scores = fit_labelled(start, given, seed)
-    unseen = UnseenActs(start, head)
+    head_examples = [head_example(program, each) for each in labelled]
+    head, scores = fit_labelled(start, head_examples, seed)
+    unseen_head = UnseenActs(start, head)
     for each, row in zip(labelled, scores, strict=True):
-        unseen.tell(each, row, {})
-    blind = program.with_policy(program.policy).bind(heads={"understand": unseen})
-    told = [_starts(blind, each) for each in labelled]
-    places = [place for place, each in enumerate(told) if each is not None and not _vague(labelled[place])]
-    taught = [(given[place], told[place]) for place in places]
-    head, added = fit_flows(head, [each for each, _ in taught], [each for _, each in taught if each], seed)
+        unseen_head.store(each, row, {})
+    blind = program.with_policy(program.policy).bind(heads={"understand": unseen_head})
+    starts = [_read_starts(blind, each) for each in labelled]
+    places = [
+        place for place, each in enumerate(starts) if each is not None and not _asks_for_flow(labelled[place])
+    ]
+    rows = [(head_examples[place], starts[place]) for place in places]
+    head, added = fit_flows(head, [each for each, _ in rows], [each for _, each in rows if each], seed)
     program.bind(heads={"understand": ActsHead.from_state(head.to_state())})
     if not judge:
-        return Moved(program, indexed)
+        return MovedWeights(program, indexed)
     for place, row in zip(places, added, strict=True):
-        unseen.tell(labelled[place], scores[place], dict(zip(head.flows, row.tolist(), strict=True)))
-    return Moved(program, indexed, evaluate(blind, labelled, exclude=lambda each: (each.conversation_id,)))
+        unseen_head.store(labelled[place], scores[place], dict(zip(head.flows, row.tolist(), strict=True)))
+    return MovedWeights(
+        program, indexed, evaluate(blind, labelled, exclude=lambda each: (each.conversation_id,))
+    )
 
 
-def _starts(program: TurnProgram, example: Example) -> Starts | None:
-    """What the package says of flows that the turn may start; None where labels have no say in it."""
+def _read_starts(program: TurnProgram, example: Example) -> Starts | None:
+    """The package's probabilities that flows start; None if rules decide the turn or no flow may start."""
     if is_ruled(program.registry, example):
         return None
-    told = read_starts(program.read(example.turn, (example.conversation_id,))).starts
-    return told if told is not None and told.ranking else None
+    starts = read_starts(program.read(example.turn, (example.conversation_id,))).starts
+    return starts if starts is not None and starts.ranking else None
 
 
-def _vague(example: Example) -> bool:
-    """Whether it is labelled to be asked which flow is meant: it says of none that it starts, nor that none does."""
+def _asks_for_flow(example: Example) -> bool:
+    """Whether the label is a question which flow is intended. Such a turn does not tell which flow starts."""
     return any("flows" in command.flow_fields for command in example.labels.commands or ())
 
 

@@ -1,4 +1,4 @@
-"""Training the head of the commands on labelled turns."""
+"""Train the head of commands on labelled turns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 
 def fit_acts(program: TurnProgram, examples: Sequence[Example], seed: int) -> ActsHead | None:
-    """Train the head; None where no embedding model is bound, or nothing is labelled."""
+    """Train the head; None without an embedding model or labels."""
     labelled = [each for each in examples if each.labels.commands is not None]
     embedder = program.bindings.embedder
     if not labelled or embedder is None:
@@ -23,7 +23,7 @@ def fit_acts(program: TurnProgram, examples: Sequence[Example], seed: int) -> Ac
 
 
 def head_example(program: TurnProgram, example: Example) -> HeadExample[list[Command]]:
-    """A labelled turn as the head sees it, with the flows that are labelled."""
+    """A labelled turn as training example of the head."""
     turn, flows = example.turn, example.labels.flows or ()
     state = TurnState(turn, program.registry, program.policy, program.bindings).with_selected(flows)
     commands = [command for command in example.labels.commands or () if command.understood]
@@ -32,7 +32,7 @@ def head_example(program: TurnProgram, example: Example) -> HeadExample[list[Com
 
 
 class _Reader:
-    """Says what the head wants to see, before there is one."""
+    """Stands in for the head to compute its inputs before training."""
 
     fingerprint = ""
     texts_of = staticmethod(ActsHead.texts_of)

@@ -1,4 +1,4 @@
-"""Training the head of feeling: it moves from the package's weights towards the labels."""
+"""Train the head of feeling: labels move the package's weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 FEWEST = 50
-"""Labelled turns that a head is moved for."""
+"""Minimum number of labelled turns."""
 
 
 def fit_own_feeling(

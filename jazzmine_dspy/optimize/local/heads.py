@@ -1,4 +1,4 @@
-"""Training the head of selection, and the recall scores from which recall alone chooses."""
+"""Train the head of selection, and the minimum recall scores for a choice by recall alone."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def selection_label(example: Example) -> str:
 
 
 def fit_fallback(rows: Iterable[Row]) -> dict[Load, float]:
-    """Recall scores from which the best candidate is right more often than not, idle and busy.
+    """Minimum recall scores for starting the best candidate, for turns without and with a running flow.
 
     Of all thresholds the one that gets most training turns right is taken; of equal ones the highest, since a
     flow started wrongly costs more than one not started. Turns that a rule answers do not count.
     """
     thresholds: dict[Load, float] = {"idle": 2.0, "busy": 2.0}
-    found: dict[Load, list[tuple[float, bool, bool]]] = {"idle": [], "busy": []}
+    rows_of_load: dict[Load, list[tuple[float, bool, bool]]] = {"idle": [], "busy": []}
     for row in rows:
         if row.recalled and not row.ruled:
             best, gold = row.recalled[0], list(row.wanted)
-            found[row.load].append((best.score, [best.name] == gold, not gold))
-    for load, scored in found.items():
+            rows_of_load[row.load].append((best.score, [best.name] == gold, not gold))
+    for load, scored in rows_of_load.items():
         if scored:
             thresholds[load] = _best_threshold(scored)
     return thresholds
 
 
 def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:
-    """Going down the scores, each turn at or above the threshold changes from "none" to its best candidate."""
+    """Scans thresholds downwards: turns at or above the threshold change from "none" to their best candidate."""
     ranked = sorted(scored, reverse=True)
     right = best = sum(none for _, _, none in ranked)
     threshold = 2.0
@@ -56,7 +56,7 @@ def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:
 def fit_head(
     program: TurnProgram, rows: Sequence[Row], seed: int, *, out_of_scope_share: float | None = None
 ) -> TrainedHead:
-    """Train the selection head on labelled turns, and on what the flows say of themselves.
+    """Train the selection head on labelled turns and on the texts of the flows.
 
     Args:
         program: Has the embedder and the flows.
@@ -78,14 +78,14 @@ def fit_head(
 
 
 def refit_head(program: TurnProgram, rows: Sequence[Row], trained: TrainedHead, seed: int) -> SelectionHead:
-    """The same head from more turns; nothing of what was chosen is chosen again."""
+    """Train the same head on more turns, without choosing its settings again."""
     embedder = program.bindings.embedder
     assert embedder is not None, "a head needs an embedder"
-    given = [head_row(row) for row in rows]
-    warm(embedder, [row.text for row in given])
+    head_rows = [head_row(row) for row in rows]
+    warm(embedder, [row.text for row in head_rows])
     return retrain_selection_head(
         trained,
-        given,
+        head_rows,
         embedder=embedder,
         seed=seed,
         examples=own_examples(program),
@@ -94,7 +94,7 @@ def refit_head(program: TurnProgram, rows: Sequence[Row], trained: TrainedHead, 
 
 
 def head_row(row: Row) -> HeadRow:
-    """A row as the head's training takes it."""
+    """A row in the form for the training of the head."""
     return HeadRow(
         row.state.text,
         row.example.turn,

@@ -10,7 +10,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 
 def with_index(program: TurnProgram, examples: Sequence[IndexExample]) -> TurnProgram:
-    """A copy of a program with an index of its flows and of labelled turns, which ranks as its policy says."""
+    """A copy of a program with an index of its flows and of labelled turns, ranked by the settings of its policy."""
     copy = program.with_policy(program.policy)
     artifacts.bind_recall(copy, copy.bindings.embedder, documents(examples))
     return copy

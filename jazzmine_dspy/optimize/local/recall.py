@@ -1,4 +1,4 @@
-"""Fitting recall: what is in the index, and how it ranks, on labelled turns that do not find themselves."""
+"""Fit recall: choose the content and the ranking of the index on labelled turns, each without its own conversation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IndexExample = tuple[str, str, str]
 
 
 class Question(NamedTuple):
-    """What recall is asked for a turn: the query, and further texts of less weight."""
+    """Query of a turn: the main text, and further texts of less weight."""
 
     example: Example
     query: str
@@ -44,7 +44,7 @@ class Question(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A way to recall that was tried: the shares of turns whose flows are all among the first 1, 3 and 5."""
+    """A tried configuration with its recall at 1, 3 and 5: shares of turns whose flows are all among the first k."""
 
     name: str
     at: tuple[float, float, float]
@@ -53,7 +53,7 @@ class Choice(NamedTuple):
 
 
 class FittedRecall(NamedTuple):
-    """What the index holds beside the flows, how it ranks, and what was tried."""
+    """Settings of the ranking, labelled turns in the index, and the configurations that were tried."""
 
     settings: RecallSettings
     examples: tuple[IndexExample, ...]
@@ -73,26 +73,31 @@ class FittedRecall(NamedTuple):
 
 
 def index_examples(registry: FlowRegistry, examples: Sequence[Example]) -> list[IndexExample]:
-    """Labelled turns that say what a flow is: those of exactly one flow, each text once.
+    """Labelled turns that are examples of exactly one flow, each text once.
 
-    Left out are texts that mean something in their context alone: what a rule answers, "yes" and "no", what holds no
-    letter, and what is said to mean different flows.
+    Excludes texts that depend on their context: turns that rules decide, "yes" and "no", texts without a letter, and
+    texts with labels of different flows.
     """
     flows: dict[str, set[str]] = defaultdict(set)
-    found: dict[tuple[str, str], IndexExample] = {}
+    by_text: dict[tuple[str, str], IndexExample] = {}
     for example in examples:
-        wanted = example.labels.flows
-        if wanted is None:
+        labels = example.labels.flows
+        if labels is None:
             continue
         text = plain(example.turn.text)
-        flows[text].update(wanted or [""])
-        if len(wanted) == 1 and wanted[0] in registry and not _bare(text) and not is_ruled(registry, example):
-            found.setdefault((text, wanted[0]), (example.turn.text, wanted[0], example.conversation_id))
-    return [held for (text, _), held in found.items() if len(flows[text]) == 1]
+        flows[text].update(labels or [""])
+        if (
+            len(labels) == 1
+            and labels[0] in registry
+            and not _context_only(text)
+            and not is_ruled(registry, example)
+        ):
+            by_text.setdefault((text, labels[0]), (example.turn.text, labels[0], example.conversation_id))
+    return [row for (text, _), row in by_text.items() if len(flows[text]) == 1]
 
 
 def one_vector_each(registry: FlowRegistry) -> FlowRegistry:
-    """The same flows with all their texts in one, as memories keep them that have one vector for each flow."""
+    """The same flows with all their texts joined, as in memories that store one vector for each flow."""
     return FlowRegistry(
         [
             Flow(
@@ -114,33 +119,33 @@ def fit_recall(
     *,
     seed: int = 0,
 ) -> FittedRecall:
-    """Choose what the index holds, and how it ranks.
+    """Choose the content of the index and the settings of its ranking.
 
-    Tried are one vector for each flow (for comparison alone), the flows' own texts, and these with the labelled turns;
-    then, on the better of the latter two, settings one group after the other. Compared is the mean of recall at 1, 3
-    and 5. Labelled turns join where they raise it; another setting is taken where it raises it by more than the
-    standard error of the difference, since the best of many is else best by chance.
+    Tries three contents: one vector for each flow (only for comparison), the flows' own texts, and these with the
+    labelled turns. Then it tries groups of settings one after the other, on the better of the last two contents. The
+    score is the mean of recall at 1, 3 and 5. Labelled turns are added if they raise it. A setting is changed only if
+    it raises the score by more than the standard error of the difference, because the best of many may be so by chance.
 
     Args:
         registry: The flows.
-        embedder: Gives the vectors.
-        train: Labelled turns; each is asked for without its own conversation.
+        embedder: Computes the vectors.
+        train: Labelled turns; each is queried without its own conversation.
         seed: Of the sample of at most ``SAMPLE`` turns that are compared on.
     """
     exclusions, examples = Exclusions(train), index_examples(registry, train)
-    asked = [
+    turns = [
         e
         for e in train
         if e.labels.flows and set(e.labels.flows) <= set(registry) and not is_ruled(registry, e)
     ]
-    if len(asked) > SAMPLE:
-        chosen = random.Random(seed * 7919 + 11).sample(range(len(asked)), SAMPLE)
-        asked = [asked[number] for number in sorted(chosen)]
-    if not asked:
+    if len(turns) > SAMPLE:
+        sampled = random.Random(seed * 7919 + 11).sample(range(len(turns)), SAMPLE)
+        turns = [turns[number] for number in sorted(sampled)]
+    if not turns:
         return FittedRecall(RecallSettings(), tuple(examples), ())
-    held = _as_written(registry, asked)
+    questions = _questions(registry, turns)
     texts = [text for flow in registry.values() for text in flow.examples]
-    warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in held)])
+    warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in questions)])
     default = RecallSettings()
     tried: list[Choice] = []
     kinds: list[tuple[str, FlowRegistry, list[IndexExample]]] = [
@@ -149,31 +154,31 @@ def fit_recall(
     ]
     if examples:
         kinds.append(("one for each text and each labelled turn", registry, examples))
-    found: list[tuple[_Asked, NDArray[np.float64]]] = []
+    results: list[tuple[_RankedLists, NDArray[np.float64]]] = []
     for name, flows, further in kinds:
-        lists = _Asked(FlowIndex(flows, embedder, examples=further), held, exclusions)
+        lists = _RankedLists(FlowIndex(flows, embedder, examples=further), questions, exclusions)
         hits = lists.hits(default)
         tried.append(_choice(name, hits))
-        found.append((lists, hits))
-    kept = 1
-    if examples and found[2][1].mean() > found[1][1].mean():
-        kept = 2
-    lists, best = found[kept]
-    tried[kept] = tried[kept]._replace(kept=True)
-    settings, steps = _fitted(lists, default, best, any(each.summaries for each in held))
-    return FittedRecall(settings, tuple(examples) if kept == 2 else (), (*tried, *steps))
+        results.append((lists, hits))
+    best_place = 1
+    if examples and results[2][1].mean() > results[1][1].mean():
+        best_place = 2
+    lists, best = results[best_place]
+    tried[best_place] = tried[best_place]._replace(kept=True)
+    settings, steps = _fit_settings(lists, default, best, any(each.summaries for each in questions))
+    return FittedRecall(settings, tuple(examples) if best_place == 2 else (), (*tried, *steps))
 
 
-def _as_written(registry: FlowRegistry, examples: Sequence[Example]) -> list[Question]:
+def _questions(registry: FlowRegistry, examples: Sequence[Example]) -> list[Question]:
     return [Question(e, *recall_query(e.turn, e.turn.text, registry)) for e in examples]
 
 
-class _Asked:
-    """Ranked lists of some turns, asked for once, to be ranked under many settings."""
+class _RankedLists:
+    """Search results of some turns, queried once and then ranked with many settings."""
 
-    def __init__(self, index: FlowIndex, asked: Sequence[Question], exclusions: Exclusions) -> None:
+    def __init__(self, index: FlowIndex, questions: Sequence[Question], exclusions: Exclusions) -> None:
         self._index = index
-        self._examples = [each.example for each in asked]
+        self._examples = [each.example for each in questions]
         self._lists = [
             index.lists(
                 each.query,
@@ -181,7 +186,7 @@ class _Asked:
                 exclude=exclusions.of(each.example),
                 depth=max(_DEPTHS),
             )
-            for each in asked
+            for each in questions
         ]
         self._allowed = [TurnState(e.turn, index.registry).allowed for e in self._examples]
 
@@ -189,15 +194,15 @@ class _Asked:
         """Shape (turns, 3): whether all flows are among the first 1, 3 and 5."""
         rows = []
         for example, lists, allowed in zip(self._examples, self._lists, self._allowed, strict=True):
-            found = self._index.ranked(lists, k=CANDIDATES, settings=settings)
-            names = [one.name for one in found if allowed is None or one.name in allowed]
+            ranking = self._index.ranked(lists, k=CANDIDATES, settings=settings)
+            names = [one.name for one in ranking if allowed is None or one.name in allowed]
             gold = set(example.labels.flows or ())
             rows.append([gold <= set(names[: max(k, len(gold))]) for k in _AT])
         return np.asarray(rows, float)
 
 
-def _fitted(
-    lists: _Asked, settings: RecallSettings, best: NDArray[np.float64], summaries: bool
+def _fit_settings(
+    lists: _RankedLists, settings: RecallSettings, best: NDArray[np.float64], summaries: bool
 ) -> tuple[RecallSettings, list[Choice]]:
     start = settings
     groups: list[list[dict[str, float]]] = [
@@ -215,15 +220,15 @@ def _fitted(
             if option != settings:
                 options.append((option, lists.hits(option)))
         first, place = len(steps), max(range(len(options)), key=lambda number: options[number][1].mean())
-        steps += [_choice(_named(start, option), hits) for option, hits in options]
+        steps += [_choice(_settings_name(start, option), hits) for option, hits in options]
         winner, hits = options[place]
-        if _surely(hits, best):
+        if _significant(hits, best):
             settings, best = winner, hits
             steps = [one._replace(kept=number == first + place) for number, one in enumerate(steps)]
     return settings, steps
 
 
-def _surely(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> bool:
+def _significant(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> bool:
     gained = mine.mean(axis=1) - theirs.mean(axis=1)
     error = gained.std(ddof=1) / math.sqrt(len(gained)) if len(gained) > 1 else math.inf
     return bool(gained.mean() > error)
@@ -234,7 +239,7 @@ def _choice(name: str, hits: NDArray[np.float64]) -> Choice:
     return Choice(name, (one, three, five), len(hits))
 
 
-def _named(default: RecallSettings, settings: RecallSettings) -> str:
+def _settings_name(default: RecallSettings, settings: RecallSettings) -> str:
     changed = [
         f"{name} {value:g}"
         for name, value, usual in zip(settings._fields, settings, default, strict=True)
@@ -243,5 +248,5 @@ def _named(default: RecallSettings, settings: RecallSettings) -> str:
     return ", ".join(changed) or "the default settings"
 
 
-def _bare(text: str) -> bool:
+def _context_only(text: str) -> bool:
     return acts.plain(text) in acts.YES | acts.NO or not any(character.isalpha() for character in text)

@@ -1,4 +1,4 @@
-"""Rows to fit on: labelled turns as the local decider finds them, before it chooses flows."""
+"""Training rows: labelled turns with the state of the local decider before it chooses flows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.local.closed import read_closed
-from jazzmine_dspy.program.local.head_input import head_input
-from jazzmine_dspy.program.ports import HeadPort, Recalled, SelectionOutput
+from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -23,11 +22,11 @@ _BULK = 512
 
 
 class Row(NamedTuple):
-    """A labelled turn as flows are chosen for it in service.
+    """A labelled turn with its state in service, before flows are chosen.
 
     Args:
         example: The turn, with its labels.
-        state: The turn with what recall finds for it without its own conversation.
+        state: The turn with its candidates from recall, without its own conversation.
         ruled: Whether a rule chooses its flows, so that no model is asked.
     """
 
@@ -42,17 +41,17 @@ class Row(NamedTuple):
 
     @property
     def recalled(self) -> tuple[Recalled, ...]:
-        """What recall found."""
+        """Candidates from recall."""
         return self.state.recalled
 
     @property
     def load(self) -> Load:
-        """Whether something runs before the turn."""
+        """Whether a flow runs before the turn."""
         return self.example.turn.load
 
 
 class Exclusions:
-    """Which conversations a turn must not find while something is fitted: its own, and those that say the same."""
+    """Conversations to hide from a turn during training: its own, and those with the same text."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self._saying: dict[str, set[str]] = defaultdict(set)
@@ -73,44 +72,41 @@ def collect_rows(
     """The turns whose flows are labelled.
 
     Args:
-        program: Its index is asked.
-        examples: Turns; those without the label are left out.
-        exclude: Which conversations a turn must not find; none where the index holds no turns of these.
+        program: Its index is queried.
+        examples: Turns; those without labelled flows are left out.
+        exclude: Conversations to hide from each turn; None if the index holds no labelled turns.
     """
     labelled = [example for example in examples if example.labels.flows is not None]
     if program.bindings.embedder is not None:
         warm(program.bindings.embedder, [example.turn.text for example in labelled])
     rows = []
     for example in labelled:
-        left_out = exclude.of(example) if exclude is not None else ()
-        rows.append(Row(example, program.read(example.turn, left_out), is_ruled(program.registry, example)))
+        conversations = exclude.of(example) if exclude is not None else ()
+        rows.append(
+            Row(example, program.read(example.turn, conversations), is_ruled(program.registry, example))
+        )
     return rows
 
 
 def is_ruled(registry: FlowRegistry, example: Example) -> bool:
-    """Whether a rule chooses the flows of a turn, so that no model is ever asked."""
+    """Whether a rule chooses the flows of a turn, so that no model is asked."""
     state = TurnState(example.turn, registry)
     closed = read_closed(state)
     picks = closed.picked is not None and set(closed.picked) <= {*state.choosable}
     return not registry or picks or closed.commands is not None
 
 
-def predict(head: HeadPort[SelectionOutput], row: Row) -> SelectionOutput:
-    """What a head says of a turn."""
-    return head.predict(head_input(head, row.state, tuple(row.state.choosable)))
-
-
 def warm(embedder: EmbedderPort, texts: Sequence[str]) -> None:
-    """Let an embedder see many texts in bulk, so that it remembers them when they are asked for one by one."""
+    """Embed many texts in batches, so that the embedder has them in its cache."""
     set_cache_size = getattr(embedder, "set_cache_size", None)
     distinct = list(dict.fromkeys(texts))
     if set_cache_size is not None:
-        # Other texts are asked for in between, such as those of the flows.
+        # Leaves room for other texts, such as those of the flows.
         set_cache_size(2 * len(distinct) + _BULK)
     for start in range(0, len(distinct), _BULK):
         embedder.features(distinct[start : start + _BULK])
 
 
 def plain(text: str) -> str:
-    """A text as two turns are compared by."""
+    """A text in the form in which turns are compared: lower case, single spaces."""
     return " ".join(text.lower().split())

@@ -24,14 +24,14 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 @dataclass(frozen=True)
 class TrainedLocal:
-    """The local decider as it was trained on some turns.
+    """A local decider and what it was trained on.
 
     Args:
-        program: Decides locally, with everything trained bound.
-        recall: How the index was fitted; None where it was not.
-        head: The head of selection; None where there is none.
-        rows: The turns of which their flows were learnt.
-        scores: Recall scores from which recall alone chooses.
+        program: Decides locally, with all trained parts bound.
+        recall: How the index was fitted; None if it was not.
+        head: The head of selection; None without one.
+        rows: The turns that trained it.
+        scores: Minimum recall scores for a choice by recall alone, by load.
         examples: Labelled turns in the index.
         turns: Labelled turns that it was trained on.
     """
@@ -46,7 +46,7 @@ class TrainedLocal:
 
     @property
     def reliability(self) -> Reliability | None:
-        """Of the head's confidence, on turns that no rule answers, out of fold."""
+        """Reliability of the head's confidence on turns that no rule decides, out of fold."""
         if self.head is None or not self.head.judgements:
             return None
         judged = zip(self.rows, self.head.judgements, strict=True)
@@ -59,7 +59,7 @@ class TrainedLocal:
         )
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of it; nothing of it depends on time."""
+        """Facts for the manifest. They do not depend on time."""
         trust = self.reliability
         return {
             "recall": self.recall.facts() if self.recall else None,
@@ -70,7 +70,7 @@ class TrainedLocal:
 
 
 def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Example]) -> TrainedLocal:
-    """Train all parts on some labelled turns.
+    """Train all parts on labelled turns.
 
     Args:
         context: Of the run.
@@ -93,31 +93,31 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
     if head is not None:
         program.bind(heads={"select": head.head})
     _bind_rest(context, program, examples)
-    held = recall.examples if recall is not None else ()
-    return TrainedLocal(program, recall, head, rows, scores, held, len(rows))
+    indexed = recall.examples if recall is not None else ()
+    return TrainedLocal(program, recall, head, rows, scores, indexed, len(rows))
 
 
 def retrain_local(
     context: RunContext, trained: TrainedLocal, program: TurnProgram, examples: Sequence[Example]
 ) -> TrainedLocal:
-    """The same parts from more turns; settings, thresholds and what else was chosen stay.
+    """Train the same parts on more turns. Settings, thresholds and other choices stay.
 
     Args:
         context: Of the run.
-        trained: What was trained before.
-        program: The program that ships, with the prompts and the policy that were chosen.
+        trained: The parts as trained before.
+        program: The chosen program, with its prompts and policy.
         examples: All labelled turns to learn from.
     """
     labelled = [each for each in examples if each.labels.flows is not None]
-    held = tuple(index_examples(program.registry, labelled)) if trained.examples else ()
-    program = with_index(program, held) if held else program.with_policy(program.policy)
-    # The head learns nothing from what recall finds here, so a turn may find itself.
+    indexed = tuple(index_examples(program.registry, labelled)) if trained.examples else ()
+    program = with_index(program, indexed) if indexed else program.with_policy(program.policy)
+    # The head learns nothing from recall here, so the own conversation need not be hidden.
     rows = tuple(collect_rows(program, labelled))
     if trained.head is not None:
         head = refit_head(program, rows, trained.head, context.recipe.seed)
         program.bind(heads={"select": head})
     _bind_rest(context, program, examples)
-    return TrainedLocal(program, trained.recall, trained.head, rows, trained.scores, held, len(rows))
+    return TrainedLocal(program, trained.recall, trained.head, rows, trained.scores, indexed, len(rows))
 
 
 def _index(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> FittedRecall | None:

@@ -1,4 +1,4 @@
-"""Compiling the prompts, one file for each optimizer. Importing the package registers those of this one."""
+"""Optimizers of prompts, one file each. Importing this package registers its own ones."""
 
 from jazzmine_dspy.optimize.optimizers import (
     better_together,

@@ -1,4 +1,4 @@
-"""BetterTogether: bootstrapped demonstrations, then GEPA on what they made."""
+"""BetterTogether: bootstrapped demonstrations, then GEPA on the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 def better_together(
     program: TurnProgram, train: Sequence[Example], tools: OptimizerTools
 ) -> Iterator[Candidate]:
-    """The better of the two programs, or the one that they started from."""
+    """The better of the two compiled programs, or the base program if neither is better."""
     trainset, valset = tools.trainset(train, program), tools.valset(train, program)
 
     def run(student: TrainableProgram) -> Any:

@@ -35,7 +35,7 @@ def few_shot(tools: OptimizerTools) -> dspy.BootstrapFewShot:
 def bootstrap(
     program: TurnProgram, train: Sequence[Example], tools: OptimizerTools, *, number: int = 0
 ) -> Iterator[Candidate]:
-    """One set of right answers: the one of that number.
+    """One set of right answers, by number.
 
     Labelled demonstrations teach. The conversations that they are from and those that are attempted are apart: shown
     its own label, a turn is easily right.
@@ -59,7 +59,7 @@ def bootstrap(
         try:
             return few_shot(tools).compile(student, teacher=teacher, trainset=trainset)
         except Awaiting:
-            # DSPy tries one after another; all are requested before the run waits.
+            # DSPy decides turns one after another. Requesting all first lets the run wait only once.
             _request_all(teacher, trainset, tools)
             raise
 

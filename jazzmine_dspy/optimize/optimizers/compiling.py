@@ -1,4 +1,4 @@
-"""Running an optimizer of DSPy: within the budget, without its prints, and with all awaited answers requested."""
+"""Run an optimizer of DSPy within the budget, without its prints, and with all awaited answers requested at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram
 
 _EVERY_ERROR = 1_000_000
-"""DSPy ends a compile after ten answers that cannot be read; small models give more."""
+"""Maximum of unreadable answers. DSPy stops after ten by default, which small models exceed."""
 
 _LEAST_ASKED = 20
-"""Turns of which the share of unanswered ones is taken at least."""
+"""Minimum number of turns behind the share of unanswered ones."""
 
 Prompts = dict[str, tuple[Any, list[Any]]]
 """Signature and demonstrations by predictor."""
@@ -39,7 +39,7 @@ def compiled(
     tools: OptimizerTools,
     optimize: Callable[[TrainableProgram], Any],
 ) -> Iterator[Candidate]:
-    """One candidate: what an optimizer of DSPy makes of ``program.trainable()``.
+    """One candidate: the result of an optimizer of DSPy on ``program.trainable()``.
 
     When the budget for compiling ends, every further call fails at once, and DSPy's optimizers end with the best that
     they have. Where one raises instead, the best program that it has evaluated is taken.
@@ -83,17 +83,17 @@ def compiled(
 
 
 def _prompts_of(module: Any) -> Prompts:
-    # Without the language models that optimizers leave in predictors: they cannot be saved.
+    # Removes the language models that optimizers leave in predictors, because they cannot be saved.
     predictors = {name: module.predictor(name) for name in module.active_predictors()}
     return {name: (each.signature, list(each.demos)) for name, each in predictors.items()}
 
 
 class _NotYet(Exception):  # noqa: N818 - nothing failed
-    """An answer is awaited; the evaluation goes on to the next turn."""
+    """An answer is awaited; the evaluation continues with the next turn."""
 
 
 class _Guard(BaseCallback):
-    """Watches what an optimizer of DSPy spends and misses: it takes every exception for a score of 0.
+    """Watches spending and unanswered turns of an optimizer of DSPy, which counts every exception as a score of 0.
 
     An evaluation begins only if the budget allows all its turns, so that the number of threads changes no score.
     """
@@ -104,18 +104,18 @@ class _Guard(BaseCallback):
         self.exhausted = self.evaluating = False
         self.awaited = AwaitingGroup()
         self.best: tuple[tuple[int, float], Prompts] | None = None
-        """The prompts that did best on the most turns."""
+        """The prompts with the best score on the most turns."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Guard:
         return self
 
     @property
     def unanswered(self) -> bool:
-        """Whether too many turns were not answered."""
+        """Whether too many turns are unanswered."""
         return self.lost > UNANSWERED * max(self.asked, _LEAST_ASKED)
 
     def check(self, calls: int = 1) -> None:
-        """Refuse the call that the budget does not allow, and all after it.
+        """Refuse the first call that exceeds the budget, and all later ones.
 
         Raises:
             BudgetExhausted: it is one.
@@ -163,7 +163,7 @@ class _GuardedEngine(Wrapper):
 
 
 class _Student(TrainableProgram):
-    """Counts turns without an answer; within an evaluation it goes on to the next turn where one is awaited."""
+    """Counts unanswered turns; within an evaluation it continues with the next turn if an answer is awaited."""
 
     _guard: _Guard
 
@@ -185,7 +185,7 @@ class _Student(TrainableProgram):
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress DSPy's prints and bars: stdout may carry one JSON document, stderr our bars."""
+    """Suppress the prints and progress bars of DSPy, because stdout may carry JSON and stderr has our own bars."""
     level = logging.getLogger("dspy").level
     logging.getLogger("dspy").setLevel(logging.ERROR)
     try:

@@ -1,4 +1,4 @@
-"""COPRO: instructions, written anew in rounds."""
+"""COPRO: instructions, rewritten in rounds."""
 
 from __future__ import annotations
 

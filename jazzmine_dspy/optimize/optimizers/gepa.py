@@ -1,4 +1,4 @@
-"""GEPA: instructions, written from what was wrong, in words."""
+"""GEPA: instructions, rewritten from textual feedback on wrong answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 
 def reflective(tools: OptimizerTools) -> dspy.GEPA:
-    """DSPy's optimizer with the settings of a recipe; it ends when the budget does.
+    """DSPy's optimizer with the settings of a recipe; it ends with the budget.
 
     Answers that cannot be read score 0 and are not reflected on: DSPy's words for them show another adapter's format.
     """

@@ -1,4 +1,4 @@
-"""KNN few-shot: demonstrations of the labelled turns that are nearest to each message."""
+"""KNN few-shot: the labelled turns nearest to each message become its demonstrations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def knn_few_shot(
 
 
 def nearest(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> TurnProgram:
-    """A copy of a program that shows the nearest labelled turns, and while it is fitted none of the same conversation.
+    """A copy of a program that shows the nearest labelled turns; during training none of the same conversation.
 
     Args:
         program: The program.

@@ -19,7 +19,7 @@ _POOL = 48
 def labeled_few_shot(
     program: TurnProgram, train: Sequence[Example], tools: OptimizerTools, *, number: int = 0
 ) -> Iterator[Candidate]:
-    """One set of labelled demonstrations: the one of that number."""
+    """One set of labelled demonstrations, by number."""
     if not tools.recipe.demos.labeled:
         return
     candidate = Candidate(f"labeled {number + 1}", labeled(program, train, tools, number))
@@ -30,7 +30,7 @@ def labeled_few_shot(
 def labeled(
     program: TurnProgram, train: Sequence[Example], tools: OptimizerTools, number: int = 0
 ) -> TurnProgram:
-    """A copy of a program with labelled demonstrations. It makes no call.
+    """A copy of a program with labelled demonstrations. Makes no call.
 
     Args:
         program: The program.
@@ -41,7 +41,7 @@ def labeled(
     copy: TurnProgram = program.deepcopy()
     for predictor in copy.active_predictors():
         pool = demo_pool(predictor, train, copy, tools.recipe.seed * 1000 + number, _POOL)
-        # DSPy's sampling has a fixed seed of its own; the pool is shuffled by ours, so the first k are taken.
+        # DSPy samples with a fixed seed. The pool is shuffled by our seed, so this takes its first k.
         few_shot = dspy.LabeledFewShot(k=tools.recipe.demos.labeled)
         compiled = few_shot.compile(copy.predictor(predictor), trainset=pool, sample=False)
         copy.predictor(predictor).demos = list(compiled.demos)

@@ -16,11 +16,11 @@ from jazzmine_dspy.program.prompts import States, put, states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 AS_WRITTEN = "as_written"
-"""The optimizer whose candidate is the program with its prompts as they are written."""
+"""Name of the optimizer whose candidate has the prompts as written."""
 
 
 class DeadCompileError(JazzmineError):
-    """A compile claims predictors that it never reached."""
+    """A compilation claims predictors that it never reached."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Candidate:
         name: Such as "labeled 1".
         program: Its policy lets the language model answer every stage.
         notes: Remarks for the report.
-        compiled: Whether it is more than the prompts as written.
+        compiled: Whether it differs from the prompts as written.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Candidate:
 
 
 class Optimizer(Protocol):
-    """Makes candidates of a program: the one seam between a run and whatever compiles prompts.
+    """Makes candidates of a program: the interface between a run and any optimizer of prompts.
 
     Candidates come one by one, the cheapest first; the run scores each, and stops when its budget for compiling ends.
     The program and the turns stay as they are. The same program, turns, tools and answers give the same candidates. No
@@ -85,11 +85,11 @@ def _checked(_name: str, thing: Any) -> Optimizer:
 
 
 OPTIMIZERS: Extensions[Optimizer] = Extensions("optimizer", "jazzmine_dspy.optimizers", _checked)
-"""By the name that a recipe gives. A package offers its own as entry points of these names."""
+"""Optimizers by their name in recipes. Other packages add theirs as entry points of these names."""
 
 
 def optimizer(name: str) -> Callable[[O], O]:
-    """Register an optimizer, by which recipes can name it: ``optimizer = "NAME"``.
+    """Register an optimizer, so that recipes can use it: ``optimizer = "NAME"``.
 
     Args:
         name: Lower-case letters, digits, ``_``, ``.`` and ``-``. No other optimizer may have it.
@@ -105,9 +105,9 @@ def optimizer(name: str) -> Callable[[O], O]:
         True
     """
 
-    def register(made: O) -> O:
-        OPTIMIZERS.add(name, made, origin=f"{made.__module__}.{made.__qualname__}")
-        return made
+    def register(factory: O) -> O:
+        OPTIMIZERS.add(name, factory, origin=f"{factory.__module__}.{factory.__qualname__}")
+        return factory
 
     return register
 
@@ -130,13 +130,13 @@ def named(name: str) -> Optimizer:
 
 @optimizer("none")
 def none(_program: TurnProgram, _train: Sequence[Example], _tools: OptimizerTools) -> Iterator[Candidate]:
-    """No candidate: the prompts stay as they are written."""
+    """No candidate: the prompts stay as written."""
     yield from ()
 
 
 @optimizer(AS_WRITTEN)
 def as_written(program: TurnProgram, _train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
-    """The prompts as they are written: what a program that starts from compiled ones can fall back on."""
+    """The prompts as written, as an alternative for a run that starts from compiled ones."""
     recipe = tools.recipe
     policy = program.policy.model_copy(update={"wording": recipe.wordings[0]})
     folder = Path(recipe.signatures) if recipe.signatures else None
@@ -145,14 +145,14 @@ def as_written(program: TurnProgram, _train: Sequence[Example], tools: Optimizer
 
 
 def with_states(program: TurnProgram, states: States) -> TurnProgram:
-    """A copy of a program with the predictors in another state; policy and bindings are the same."""
+    """A copy of a program with other states of the predictors and the same policy and bindings."""
     copy = program.with_policy(program.policy)
     put(states, copy)
     return copy
 
 
 def assert_alive(candidate: Candidate, base: TurnProgram) -> None:
-    """Make sure that a compile reached each predictor: by demonstrations, or by other words.
+    """Check that a compilation reached each predictor, by demonstrations or by other instructions.
 
     Raises:
         DeadCompileError: a predictor has no demonstration and is worded as it was.
@@ -168,7 +168,7 @@ def assert_alive(candidate: Candidate, base: TurnProgram) -> None:
 
 
 def calls_per_turn(program: TurnProgram) -> int:
-    """Calls that one turn needs at most."""
+    """Maximum of LM calls for a turn."""
     predictors = program.active_predictors()
     if not predictors:
         return 0

@@ -28,7 +28,7 @@ def simba(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools)
             max_steps=recipe.search.rounds,
             max_demos=recipe.demos.bootstrapped,
             prompt_model=tools.writer,
-            # Its samples are told apart by their order.
+            # Its samples are distinguished by their order.
             num_threads=1,
         ).compile(student, trainset=trainset, seed=recipe.seed),
     )

@@ -1,4 +1,4 @@
-"""What an optimizer of prompts works with: the recipe, a metric, the language models, and the budget."""
+"""Tools for optimizers of prompts: the recipe, a metric, the language models, and the budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 @dataclass(frozen=True)
 class OptimizerTools:
-    """What a run gives an optimizer with the program and the turns to learn from.
+    """Tools that a run passes to an optimizer, with the program and the training turns.
 
     The language model that answers is ``dspy.settings.lm``, with the run's budget around it.
 
@@ -39,12 +39,12 @@ class OptimizerTools:
 
     @property
     def writer(self) -> dspy.LM:
-        """Writes prompts: the teacher, else the language model that is compiled for."""
+        """The language model that writes prompts: the teacher, else the one of the recipe."""
         return self.teacher or dspy.settings.lm
 
     @property
     def teacher_settings(self) -> dict[str, Any]:
-        """What DSPy's optimizers that show right answers take as their ``teacher_settings``."""
+        """``teacher_settings`` for DSPy's optimizers that bootstrap demonstrations."""
         return {} if self.teacher is None else {"lm": self.teacher}
 
     @property
@@ -69,14 +69,14 @@ class OptimizerTools:
         return metric(gold, pred, None, pred_name, pred_trace, objective=self.recipe.objective)
 
     def metric(self, gold: Any, pred: Any, trace: Any = None) -> float | bool:
-        """The same; with a trace whether the answer is good enough for a demonstration, which shows it whole."""
+        """The same score; with a trace, whether the whole answer is good enough for a demonstration."""
         value = float(self.score(gold, pred))
         if trace is None:
             return value
         return value >= self.recipe.demos.threshold and not pred.get("refused")
 
     def sample(self, examples: Sequence[Example]) -> list[Example]:
-        """As many of the turns as the recipe searches on, drawn by its seed, in their order."""
+        """A seeded sample of ``search.turns`` turns, in their order."""
         size = self.recipe.search.turns
         if size >= len(examples):
             return list(examples)
@@ -84,9 +84,9 @@ class OptimizerTools:
         return [examples[index] for index in sorted(chosen)]
 
     def trainset(self, train: Sequence[Example], program: TurnProgram) -> list[dspy.Example]:
-        """A sample of the turns to learn from, as DSPy's optimizers take them."""
+        """A sample of the training turns as examples of DSPy."""
         return [to_dspy(example, program) for example in self.sample(train)]
 
     def valset(self, train: Sequence[Example], program: TurnProgram) -> list[dspy.Example]:
-        """The same of the turns that decide; where there are none, of those to learn from."""
+        """A sample of the dev turns as examples of DSPy; of the training turns if there are none."""
         return self.trainset(self.dev or train, program)

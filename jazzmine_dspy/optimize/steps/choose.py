@@ -1,30 +1,30 @@
-"""Choose what ships: the whole program of the highest expected objective, its calls paid for."""
+"""Choose what ships: the program of the highest expected objective minus the price of its calls."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.optimize.comparing import MARGIN, shared
+from jazzmine_dspy.optimize.comparing import MARGIN, difference_with_error
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
 
 PRICE = {"quality": 0.0, "cost": MARGIN, "calls": 2 * MARGIN}
-"""What one call of the language model for each turn has to bring of the objective, by what the recipe prefers."""
+"""Gain of the objective that one LM call a turn must bring, by the preference of the recipe."""
 
 
 def choose(context: RunContext, state: RunState) -> RunState:
-    """Choose among the contenders; on a tie what was there stays: the program that the run starts from, the base first.
+    """Choose among the contenders.
 
-    The gain over the base is what was measured on turns that nobody had learnt from, weighed with what programs of its
-    kind were measured to gain on other datasets with as many labelled conversations. A contender that breaks a
-    constraint does not ship.
+    The expected gain over the base combines the gain on unseen turns with the prior: what programs of this kind gained
+    on other datasets with as many labelled conversations. A contender that breaks a constraint does not ship. On a tie
+    the program that the run starts from stays, else the base.
     """
     base = next(each for each in state.contenders if each.kind == "base")
     verdicts = tuple(_verdict(context, each, base) for each in state.contenders)
     ships = max(
         (each for each in verdicts if not each.broken),
-        # The first of equal ones: the base, then the local decider, then what asks more.
+        # max() keeps the first on a tie: the base, then the local decider, then those that ask more.
         key=lambda each: (round(each.worth, 9), each.contender.kind == "before"),
     )
     context.progress.note(f"chosen: {ships.contender.name}")
@@ -35,19 +35,19 @@ def choose(context: RunContext, state: RunState) -> RunState:
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     metric = context.objective.metric
-    held = each.evaluation.metrics.get(metric)
-    score = held.value if held is not None else 0.0
+    metric_value = each.evaluation.metrics.get(metric)
+    score = metric_value.value if metric_value is not None else 0.0
     if each.evaluation is base.evaluation:
-        # The base itself, or a local decider that labels taught nothing: no gain is to be expected of it.
+        # The base itself, or a local decider that learnt nothing: its expected gain is 0.
         return Verdict(each, score)
-    found = shared(each.evaluation, base.evaluation, metric)
+    paired = difference_with_error(each.evaluation, base.evaluation, metric)
     price = PRICE[context.recipe.prefer] * each.calls
-    if found is None:
+    if paired is None:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
-    difference, error = found
+    difference, error = paired
     gain = Gain(difference.value, error)
     if each.kind == "local" and (each.local is None or each.local.trained.head is None):
-        # Of other kinds, and of heads, nothing was measured elsewhere: what is measured here is all that is known.
+        # The prior covers only local programs without a head.
         gain = expected_gain(shipped_prior(), context.labelled_conversations, difference.value, error)
     broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     worth = gain.mean - price

@@ -1,4 +1,4 @@
-"""Deciders of other packages in a run: trained out of fold where they can be trained, and judged as whole programs."""
+"""Train deciders of other packages out of fold and judge them as whole programs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.turn import TurnProgram
 
 SECONDS = float(DEADLINE)
-"""For a turn: a decider that hangs ends no run."""
+"""Deadline of a turn, so that a decider that hangs does not stop the run."""
 
 
 def check_deciders(recipe: Recipe) -> None:
-    """See that the deciders that a recipe names are there.
+    """Check that the deciders of a recipe are registered.
 
     Raises:
-        RecipeError: nobody registered one, or its package cannot be used.
+        RecipeError: a decider is not registered, or its package cannot be imported.
     """
     for name in recipe.deciders:
         try:
@@ -48,11 +48,11 @@ def check_deciders(recipe: Recipe) -> None:
             )
 
 
-def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
-    """Each decider of the recipe alone, on the turns on which the local decider was judged.
+def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
+    """Judge each decider of the recipe alone, on the turns on which the local decider was judged.
 
-    Turns on which it fails are wrong. One that cannot be made or trained, or whose language model does not answer, is
-    left out, and a note says why.
+    Turns on which a decider fails count as wrong. A decider that cannot be created or trained, or whose language model
+    does not answer, is left out with a note.
     """
     program = local.trained.program
     for name in context.recipe.deciders:
@@ -70,15 +70,17 @@ def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
         try:
-            found = [
-                evaluate_within(context, f"judge {name}", each, held, judge_lm=True, deadline=SECONDS)
-                for each, held in rounds
-                if held
+            evaluations = [
+                evaluate_within(context, f"judge {name}", each, holdout, judge_lm=True, deadline=SECONDS)
+                for each, holdout in rounds
+                if holdout
             ]
         except LMUnansweredError as error:
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
-        turns = tuple(turn for evaluation in found if evaluation is not None for turn in evaluation.turns)
+        turns = tuple(
+            turn for evaluation in evaluations if evaluation is not None for turn in evaluation.turns
+        )
         if failed := [turn.error for turn in turns if turn.error]:
             context.progress.note(
                 f"the decider {name!r} failed on {len(failed)} of {len(turns)} turns: {failed[0]}"
@@ -91,25 +93,25 @@ def judged_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]
 def with_decider(
     context: RunContext, program: TurnProgram, name: str, examples: Sequence[Example]
 ) -> TurnProgram:
-    """A program that a decider decides alone, trained on some turns where its class can be."""
+    """A program with this decider alone, trained on the examples if its class has ``train``."""
     kind = DECIDERS[name]
     train = getattr(kind, "train", None)
     if train is None:
-        made = kind()
+        instance = kind()
     else:
-        seen = [
+        turns = [
             DecidedTurn(program.read(each.turn, (each.conversation_id,)), each.labels, each.conversation_id)
             for each in examples
         ]
-        made = train(seen, context.recipe.seed)
-        if not isinstance(made, Decider):
-            raise InputError(f"its train() returned {type(made).__name__} and no decider")
+        instance = train(turns, context.recipe.seed)
+        if not isinstance(instance, Decider):
+            raise InputError(f"its train() returned {type(instance).__name__} and no decider")
     policy = program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
-    return program.with_policy(policy).bind(deciders={name: made})
+    return program.with_policy(policy).bind(deciders={name: instance})
 
 
-def retrained(context: RunContext, program: TurnProgram) -> TurnProgram:
-    """What ships with its deciders of other packages trained on all labelled turns but the test's."""
+def retrain_deciders(context: RunContext, program: TurnProgram) -> TurnProgram:
+    """Train the other packages' deciders of a program again, on all labelled turns except the test part."""
     names = [name for name in program.policy.names if name in context.recipe.deciders]
     every = context.dataset.examples(*PARTS)
     for name in names:

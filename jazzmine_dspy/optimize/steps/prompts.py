@@ -1,4 +1,4 @@
-"""Compiling the prompts: candidates, each scored within the whole program on turns that the rules pass on."""
+"""Compile the prompts: score each candidate within the whole program, on turns that rules do not decide."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jazzmine_dspy.program.wording import in_wording
 
 
 def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequence[Example]) -> list[Example]:
-    """A sample of the turns of dev-A that some rule passes on, and of which the objective says something."""
+    """Sample the turns of dev-A that rules do not fully decide and that have labels for the objective."""
     rules, metric = program.with_policy("fallback"), context.recipe.objective
     passed_on = [
         example
@@ -43,13 +43,13 @@ def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequen
 
 
 def compile_prompts(context: RunContext, state: RunState) -> RunState:
-    """Try candidates of prompts, and keep the best; the one that the budget cut short cannot be the best.
+    """Score candidates of prompts and keep the best. A candidate that the budget cut short cannot be the best.
 
-    A language model that did not answer more than 5 % of the turns is judged no further: the run goes on without it.
+    If the LM leaves more than 5 % of the turns unanswered, the run continues without it.
 
     Raises:
         RecipeError: the language model failed on every call.
-        DeadCompileError: a candidate claims predictors that its making did not reach.
+        DeadCompileError: a candidate claims predictors that its compilation did not reach.
     """
     train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
     try:
@@ -76,32 +76,32 @@ def _fit(
     def allowed(calls: int) -> bool:
         return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
 
-    def making(calls: int) -> bool:
-        # What a candidate takes to be scored is left when it is made.
+    def allows_making(calls: int) -> bool:
+        # Making a candidate must leave the calls that its scoring takes.
         return allowed(calls + scoring)
 
     make = context.optimizer or named(context.recipe.optimizer)
-    tools = OptimizerTools(context.recipe, sample, making, context.teacher, context.progress.note)
+    tools = OptimizerTools(context.recipe, sample, allows_making, context.teacher, context.progress.note)
     candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
     tried: list[Tried] = []
     with context.asking():
         with asking_all() as ask:
             while (candidate := ask(lambda: next(candidates, None))) is not None:
-                # A candidate that the budget cuts short is not asked the same questions as the others.
+                # A candidate that the budget cuts short would not be scored on the same turns as the others.
                 if tried and not allowed(scoring):
                     context.progress.note(
                         f"the budget for compiling is spent before candidate {candidate.name!r}"
                     )
                     break
                 trying = functools.partial(_try, context, candidate, base, first, tried)
-                # The other candidates are asked about before the run waits for the answers about one.
-                if (found := ask(trying)) is None or ask.awaited:
+                # Queues the requests of the other candidates before the run waits for the answers.
+                if (result := ask(trying)) is None or ask.awaited:
                     continue
-                tried.append(found)
-                leads = _leader(tried) is found
-                context.best.prompts(found.name, found.score, found.program, best=leads)
+                tried.append(result)
+                is_leader = _leader(tried) is result
+                context.best.prompts(result.name, result.score, result.program, best=is_leader)
         with asking_all() as ask:
-            for place in going_on([(each.candidate.compiled, each.score or 0.0) for each in tried]):
+            for place in finalists([(each.candidate.compiled, each.score or 0.0) for each in tried]):
                 if len(first) == len(sample) or tried[place].scored != len(first):
                     continue
                 name = tried[place].name
@@ -110,9 +110,9 @@ def _fit(
                     continue
                 context.progress.phase(f"try {name} on", len(sample) - len(first))
                 rest, candidate = sample[len(first) :], tried[place].candidate
-                more = ask(functools.partial(_scored, context, candidate, rest, _leader(tried)))
+                more = ask(functools.partial(_score, context, candidate, rest, _leader(tried)))
                 if more is not None:
-                    tried[place] = _joined(context, tried[place], more)
+                    tried[place] = _join(context, tried[place], more)
         best = chosen(context.recipe.prefer, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)
@@ -126,40 +126,40 @@ def _try(
     turns: Sequence[Example],
     tried: Sequence[Tried],
 ) -> Tried | None:
-    """Score a candidate; None where it is none. The program itself is the first, which all are compared with.
+    """Score a candidate; None if it changes no prompt or holds text of test turns. The base is the first candidate.
 
     Raises:
         LMUnansweredError: the language model answered no turn.
     """
-    alone = candidate.program is base
+    is_base = candidate.program is base
     context.progress.phase(f"try {candidate.name}", len(turns))
     if candidate.compiled and not _changed(candidate, base):
         notes = candidate.notes or ("it changes no prompt",)
         context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
         return None
-    if not alone and (copied := copied_turns(candidate.program, context.dataset)):
+    if not is_base and (copied := copied_turns(candidate.program, context.dataset)):
         context.progress.note(
             f"{candidate.name} is left out: its prompts hold words of {len(copied)} test turns, such as {copied[0]}"
         )
         return None
-    found = _scored(context, candidate, turns, _leader(tried))
-    _assert_reachable(context, found)
-    if found.answers and not found.scored:
-        context.progress.note(f"{candidate.name} has no score: {'; '.join(found.notes)}")
-        if alone:
-            causes = Counter(cause for answer in found.answers.values() for cause in _causes(answer))
+    result = _score(context, candidate, turns, _leader(tried))
+    _assert_reachable(context, result)
+    if result.answers and not result.scored:
+        context.progress.note(f"{candidate.name} has no score: {'; '.join(result.notes)}")
+        if is_base:
+            causes = Counter(cause for answer in result.answers.values() for cause in _causes(answer))
             raise LMUnansweredError(
-                f"The language model answered none of {len(found.answers)} turns: {causes.most_common(1)[0][0]}",
+                f"The language model answered none of {len(result.answers)} turns: {causes.most_common(1)[0][0]}",
                 where=f"lm = {context.recipe.lm!r}",
                 remedy="Run it again when the model answers, or choose another.",
             )
-    return found
+    return result
 
 
 def first_rung(turns: int) -> int:
-    """On how many of the turns every candidate is scored; the better half of them goes on to the rest.
+    """Number of turns on which every candidate is scored; the better half is scored on the rest too.
 
-    Successive halving in two rungs (Jamieson and Talwalkar 2016); under 16 turns half of them would tell nothing.
+    Successive halving in two rungs (Jamieson and Talwalkar 2016). With fewer than 16 turns there is one rung.
 
     Example:
         >>> first_rung(60), first_rung(12)
@@ -168,24 +168,24 @@ def first_rung(turns: int) -> int:
     return turns if turns < _LEAST_TO_HALVE else -(-turns // 2)
 
 
-def going_on(scored: Sequence[tuple[bool, float]]) -> list[int]:
-    """Which candidates are scored on the remaining turns: all that are not compiled, and the better half of the others.
+def finalists(scored: Sequence[tuple[bool, float]]) -> list[int]:
+    """Indices of the candidates to score on the remaining turns: uncompiled ones and the better half of the others.
 
     Example:
-        >>> going_on([(False, 0.1), (True, 0.2), (True, 0.5), (True, 0.4)])
+        >>> finalists([(False, 0.1), (True, 0.2), (True, 0.5), (True, 0.4)])
         [0, 2, 3]
     """
     compiled = [place for place, (is_compiled, _) in enumerate(scored) if is_compiled]
     ranked = sorted(compiled, key=lambda place: (-scored[place][1], place))
-    kept = set(ranked[: -(-len(ranked) // 2)])
-    return [place for place, (is_compiled, _) in enumerate(scored) if not is_compiled or place in kept]
+    better = set(ranked[: -(-len(ranked) // 2)])
+    return [place for place, (is_compiled, _) in enumerate(scored) if not is_compiled or place in better]
 
 
 def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
-    """The candidate that is judged as a whole program: the best of those scored on all turns, by what is preferred.
+    """Choose the candidate that is judged as a whole program, among those scored on all turns.
 
-    Where quality is preferred that is the highest score; else, of those within two points of it, the one that takes
-    the fewest tokens a turn, or the fewest calls.
+    ``quality`` takes the highest score. ``cost`` and ``calls`` take, of those within two points of the highest score,
+    the one with the fewest tokens or calls a turn.
     """
     whole = [each for each in tried if each.score is not None and each.scored >= turns]
     if not whole:
@@ -202,7 +202,7 @@ def _leader(tried: Sequence[Tried]) -> Tried | None:
     return max(tried, key=lambda each: each.score or 0.0, default=None)
 
 
-def _joined(context: RunContext, one: Tried, more: Tried) -> Tried:
+def _join(context: RunContext, one: Tried, more: Tried) -> Tried:
     scores = (*one.scores, *more.scores)
     notes = (*one.notes, *(note for note in more.notes if note not in one.notes))
     score = (pooled(scores, context.objective.metric) or 0.0) if scores else None
@@ -215,28 +215,28 @@ _LEAST_TO_HALVE = 16
 
 
 def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Candidate]:
-    """The prompts as written: in the program's wording, and without demonstrations in the recipe's others too."""
-    made = [Candidate("uncompiled", base, compiled=False)]
+    """Candidates with prompts as written: in the program's wording and, without demonstrations, those of the recipe."""
+    candidates = [Candidate("uncompiled", base, compiled=False)]
     if any(base.predictor(name).demos for name in base.active_predictors()):
-        return made
+        return candidates
     for wording in recipe.wordings:
         if wording != base.policy.wording:
             name = f"uncompiled, {wording}"
-            made.append(Candidate(name, in_wording(base, wording), compiled=False))
-    return made
+            candidates.append(Candidate(name, in_wording(base, wording), compiled=False))
+    return candidates
 
 
 def _changed(candidate: Candidate, base: TurnProgram) -> bool:
     return candidate.states != states_of(base)
 
 
-def _scored(
+def _score(
     context: RunContext,
     candidate: Candidate,
     sample: Sequence[Example],
     best: Tried | None,
 ) -> Tried:
-    """Score a candidate on turn after turn, until the budget is at its end."""
+    """Score a candidate turn by turn until the budget ends."""
     calls, objective = calls_per_turn(candidate.program), context.objective
     scores: list[TurnScores] = []
     answers: dict[str, TurnDecision] = {}
@@ -267,12 +267,14 @@ def _scored(
             degraded += decision.degraded
             silent += decision.degraded and not has_answer(decision.calls)
             filtered += any(call.refused for call in decision.calls)
-            # A fallback's answer in the place of the language model's failure is not the candidate's.
+            # A fallback answer is not an answer of the candidate.
             counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
             scores.append({} if counted is None else {objective.metric: counted})
             answers[example.key] = decision
-            shown = best.score if best is not None else None
-            context.progress.step(len(scores) + lost, len(sample), best=shown, spent=context.budget.spent())
+            best_score = best.score if best is not None else None
+            context.progress.step(
+                len(scores) + lost, len(sample), best=best_score, spent=context.budget.spent()
+            )
     notes = candidate.notes
     if degraded:
         notes = (*notes, f"{degraded} of {len(scores)} turns degraded")
@@ -281,33 +283,33 @@ def _scored(
     if lost:
         notes = (*notes, f"{lost} of {len(sample)} turns unanswered")
     if scores and silent == len(scores):
-        # Nothing but fallback answers: there is nothing to score.
+        # Only fallback answers: there is nothing to score.
         return Tried(candidate, None, 0, answers, (*notes, "no turn was answered"))
-    # Pooled, so that finding what is not there costs something where the metric is an F1 of counts.
+    # Pooled, so that false positives lower an F1 of counts.
     score = (pooled(scores, objective.metric) or 0.0) if scores else None
     return Tried(candidate, score, len(scores) + lost, answers, notes, tuple(scores))
 
 
-def _assert_reachable(context: RunContext, found: Tried) -> None:
+def _assert_reachable(context: RunContext, result: Tried) -> None:
     counts = context.budget.meter.counts
-    # Answers of the replay store say nothing of whether the model can be reached now.
-    made = counts.calls - counts.replayed
-    failed = [answer for answer in found.answers.values() if answer.degraded]
-    if counts.replayed and 2 * len(failed) <= found.scored:
-        # A store keeps no failure: what failed in the last run is all that this one really asks.
+    # Answers of the replay store do not show whether the model can be reached now.
+    calls = counts.calls - counts.replayed
+    failed = [answer for answer in result.answers.values() if answer.degraded]
+    if counts.replayed and 2 * len(failed) <= result.scored:
+        # The store keeps no failures, so the only live calls are those that failed in the last run.
         return
     if counts.replayed and all(_too_long(answer) for answer in failed):
         return
-    if made and counts.failed == made:
+    if calls and counts.failed == calls:
         raise RecipeError(
-            f"The language model failed on each of {made} calls",
+            f"The language model failed on each of {calls} calls",
             where=f"lm = {context.recipe.lm!r}",
             remedy="See the warnings above; check its name, its address and its key.",
         )
 
 
 def _too_long(answer: TurnDecision) -> bool:
-    """Whether it is the prompt that failed, and not the model."""
+    """Whether the prompt was too long, which is no failure of the model."""
     return any("ContextWindowExceededError" in cause for cause in _causes(answer))
 
 

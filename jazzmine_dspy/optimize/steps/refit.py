@@ -1,4 +1,4 @@
-"""Train what ships once more, on all labelled turns but those of the test part; nothing is chosen again."""
+"""Train the chosen program again on all labelled turns except the test part. The choice does not change."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.state import RunState
-from jazzmine_dspy.optimize.steps.deciders import retrained
+from jazzmine_dspy.optimize.steps.deciders import retrain_deciders
 from jazzmine_dspy.optimize.steps.local import PARTS
 
 
 def refit(context: RunContext, state: RunState) -> RunState:
-    """The same program, with its head and other deciders trained on more turns.
+    """Train the head and the other packages' deciders of the chosen program on more turns.
 
-    The base, and what the run starts from, stay; what labels add to the package's weights has learnt from all already.
+    The base and the previous program do not change. Moved package weights have learnt from all turns already.
     """
     if not context.recipe.refit or state.choice is None:
         return state
@@ -27,4 +27,4 @@ def refit(context: RunContext, state: RunState) -> RunState:
         every = context.dataset.examples(*PARTS)
         trained = retrain_local(context, local.trained, program, every)
         state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
-    return replace(state, program=retrained(context, state.program))
+    return replace(state, program=retrain_deciders(context, state.program))

@@ -1,6 +1,6 @@
-"""The last step: save what ships, try it once on turns that nothing has seen, and say what came of it.
+"""The last step: save the chosen program, evaluate it once on the test turns, and write the report.
 
-The program is saved before it is measured, marked as ``interrupted``: whatever fails afterwards leaves one that loads.
+The program is saved before the evaluation, marked as ``interrupted``, so that a later failure leaves one that loads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jazzmine_dspy.optimize.whole import whole_conversations
 
 
 def report(context: RunContext, state: RunState) -> RunState:
-    """Save the program, measure it on the test turns, write its report, and complete the tracked run."""
+    """Save the program, evaluate it on the test turns, write its report, and complete the tracked run."""
     folder, recipe = context.folder, context.recipe
     examples = None if state.stays else documents(state.examples)
     context.best.ships(state.program, examples)
@@ -29,19 +29,19 @@ def report(context: RunContext, state: RunState) -> RunState:
     before = context.budget.spent()
     context.dataset.open_test(f"final report of {recipe.name}", context.work)
     state = replace(state, systems=report_rows(context, state))
-    found = build_report(context, state, before, whole_conversations(context, state.program))
+    page = build_report(context, state, before, whole_conversations(context, state.program))
     spent = {**context.spent(), "report": context.budget.since(before)}
     artifacts.save(
         state.program,
         folder,
         name=recipe.name,
-        facts=manifest_facts(context, state, found.first_line),
+        facts=manifest_facts(context, state, page.first_line),
         run=run_facts(context) | {"spent": spent},
         examples=examples,
     )
     remove_unfinished(folder)
     context.best.saved = folder
-    paths = write_report(found, folder / "report")
+    paths = write_report(page, folder / "report")
     context.best.complete = True
-    track_end(context, state, found, folder)
-    return replace(state, report=found, paths=paths, spent=spent)
+    track_end(context, state, page, folder)
+    return replace(state, report=page, paths=paths, spent=spent)

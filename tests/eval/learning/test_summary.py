@@ -45,16 +45,16 @@ def test_the_error_of_a_difference_is_that_of_one_turn_at_least() -> None:
 
 def test_what_the_choice_ships_is_compiled_only_where_a_gain_is_expected() -> None:
     some = [each for each in DRAWS if each.n == 5]
-    assert tables.shipped(some) == [0.02, 0.0, 0.0]
+    assert tables.chosen_gains(some) == [0.02, 0.0, 0.0]
 
 
 def test_the_prior_is_read_as_it_is_written() -> None:
-    made = tables.fit_prior(DRAWS)
-    assert made.sizes == (5, 10)
-    assert made.means[0] == 0.0
-    assert 0.01 < made.means[1] < 0.02
-    assert all(spread > 0.01 for spread in made.spreads)
-    assert read_prior(tables.prior_json(DRAWS)) == made
+    prior = tables.fit_prior(DRAWS)
+    assert prior.sizes == (5, 10)
+    assert prior.means[0] == 0.0
+    assert 0.01 < prior.means[1] < 0.02
+    assert all(spread > 0.01 for spread in prior.spreads)
+    assert read_prior(tables.prior_json(DRAWS)) == prior
 
 
 def test_the_table_has_a_row_for_each_number_of_conversations() -> None:

@@ -102,8 +102,8 @@ def test_few_turns_leave_the_pull_where_it_was() -> None:
 
 
 def test_starts_that_nothing_moves_stay() -> None:
-    told = Starts((("a", 0.5), ("b", 0.2)), 0.7)
-    assert told.moved({}) is told
-    down = told.moved({"": -3.0})
+    starts = Starts((("a", 0.5), ("b", 0.2)), 0.7)
+    assert starts.moved({}) is starts
+    down = starts.moved({"": -3.0})
     assert down.probability < 0.2
     assert [name for name, _ in down.ranking] == ["a", "b"]

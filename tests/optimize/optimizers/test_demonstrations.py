@@ -51,7 +51,7 @@ def base(dataset: Dataset) -> Callable[[str], TurnProgram]:
 
 
 @pytest.fixture
-def asked(scripts: Any) -> Iterator[Any]:
+def teacher_lm(scripts: Any) -> Iterator[Any]:
     lm = scripts.lm_of("taught")
     with dspy.context(lm=lm):
         yield lm
@@ -68,13 +68,13 @@ def _all_demos(program: TurnProgram) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("shape", ["fused", "staged"])
 @pytest.mark.parametrize("optimizer", ["labeled_few_shot", "bootstrap", "bootstrap_random_search"])
 def test_no_predictor_is_shown_a_turn(
-    shape: str, optimizer: str, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
+    shape: str, optimizer: str, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], teacher_lm: Any
 ) -> None:
     """Decision 3: a demonstration has the fields of its predictor's signature, as texts and plain values."""
     recipe = tiny(shape=shape, optimizer=optimizer)
-    made = list(named(optimizer)(base(shape), dataset.examples("train"), OptimizerTools(recipe)))
-    assert made
-    for candidate in made:
+    candidates = list(named(optimizer)(base(shape), dataset.examples("train"), OptimizerTools(recipe)))
+    assert candidates
+    for candidate in candidates:
         assert all(candidate.demonstrations().values()), candidate.name
         for name, demo in _all_demos(candidate.program):
             fields = set(demo.keys()) - {"augmented"}
@@ -86,7 +86,7 @@ def test_no_predictor_is_shown_a_turn(
 
 @pytest.mark.parametrize("shape", ["fused", "staged"])
 def test_every_predictor_that_is_compiled_was_traced(
-    shape: str, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
+    shape: str, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], teacher_lm: Any
 ) -> None:
     (candidate,) = bootstrapped(tiny(shape=shape), base(shape), dataset.examples("train"))
     augmented = {name for name, demo in _all_demos(candidate.program) if demo.get("augmented")}
@@ -119,9 +119,9 @@ def test_an_answer_that_was_refused_in_part_is_not_shown(
     labels = scripts.Labels(scripts.LIBRARY)
 
     def answer(request: Any) -> str:
-        found = json.loads(labels.right(request))
-        found["commands"].append({"type": "set_slot", "name": "no such slot", "value": "x"})
-        return json.dumps(found)
+        answer = json.loads(labels.right(request))
+        answer["commands"].append({"type": "set_slot", "name": "no such slot", "value": "x"})
+        return json.dumps(answer)
 
     with dspy.context(lm=scripts.scripted_lm(answer, model="scripted/inventive")):
         assert not bootstrapped(tiny(), base("fused"), dataset.examples("train"))
@@ -129,22 +129,22 @@ def test_an_answer_that_was_refused_in_part_is_not_shown(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_attempt_is_shown_its_own_conversation(
-    seed: int, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
+    seed: int, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], teacher_lm: Any
 ) -> None:
     """Decision 6: the teacher's demonstrations are from other conversations than what it is asked."""
     train = dataset.examples("train")
     home = {example.turn.text: example.conversation_id for example in train}
     bootstrapped(tiny(seed=seed), base("fused"), train)
-    assert asked.engine.requests
+    assert teacher_lm.engine.requests
 
     def conversation(text: str) -> str:
-        (found,) = {name for said, name in home.items() if f'message: "{said}"' in text}
-        return found
+        (name,) = {name for message, name in home.items() if f'message: "{message}"' in text}
+        return name
 
-    for request in asked.engine.requests:
-        shown = {conversation(shown) for shown, _ in demo_texts(request)}
-        assert shown
-        assert conversation(user_text(request)) not in shown
+    for request in teacher_lm.engine.requests:
+        sources = {conversation(demo) for demo, _ in demo_texts(request)}
+        assert sources
+        assert conversation(user_text(request)) not in sources
 
 
 class Spy:
@@ -168,7 +168,7 @@ class Spy:
 
 
 def test_fitting_leaves_out_the_turns_own_conversation(
-    dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
+    dataset: Dataset, tiny: Callable[..., Recipe], teacher_lm: Any
 ) -> None:
     """Decision 6: head, demonstrations and bootstrap exclude it wherever recall is asked."""
     from jazzmine_dspy.optimize.budget import Budget
@@ -198,11 +198,11 @@ def test_moving_weights_leaves_out_the_turns_own_conversation(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decision 6: what labels add to the package's weights is learnt and judged without the turn's own texts."""
-    asked: list[tuple[str, tuple[str, ...]]] = []
+    queries: list[tuple[str, tuple[str, ...]]] = []
     recall = FlowIndex.recall
 
     def noted(index: FlowIndex, query: str, **settings: Any) -> Any:
-        asked.append((query, tuple(settings["exclude"])))
+        queries.append((query, tuple(settings["exclude"])))
         return recall(index, query, **settings)
 
     monkeypatch.setattr(FlowIndex, "recall", noted)
@@ -211,8 +211,8 @@ def test_moving_weights_leaves_out_the_turns_own_conversation(
     train = dataset.examples("train")
     assert move_weights(program, train, seed=0, judge=True).unseen is not None
     home = {example.turn.text: example.conversation_id for example in train}
-    assert {home[query] for query, _ in asked if query in home} == set(home.values())
-    assert [query for query, exclude in asked if query in home and home[query] not in exclude] == []
+    assert {home[query] for query, _ in queries if query in home} == set(home.values())
+    assert [query for query, exclude in queries if query in home and home[query] not in exclude] == []
 
 
 @pytest.mark.parametrize("predictor", ["fused", "select", "understand", "enhance"])
@@ -239,21 +239,21 @@ def test_a_turn_that_lacks_a_label_gives_no_demonstration(base: Any, dataset: Da
 
 
 def test_seeds_choose_and_repeat(base: Any, dataset: Dataset, tiny: Callable[..., Recipe]) -> None:
-    def shown(seed: int) -> list[str]:
-        made = labeled(base("fused"), dataset.examples("train"), OptimizerTools(tiny(seed=seed)))
-        return [demo.message for _, demo in _all_demos(made)]
+    def messages(seed: int) -> list[str]:
+        candidates = labeled(base("fused"), dataset.examples("train"), OptimizerTools(tiny(seed=seed)))
+        return [demo.message for _, demo in _all_demos(candidates)]
 
-    assert shown(0) == shown(0)
-    assert len({tuple(shown(seed)) for seed in range(6)}) > 1
+    assert messages(0) == messages(0)
+    assert len({tuple(messages(seed)) for seed in range(6)}) > 1
 
 
 def test_a_compiled_program_is_not_frozen(
-    base: Any, dataset: Dataset, tiny: Callable[..., Recipe], asked: Any
+    base: Any, dataset: Dataset, tiny: Callable[..., Recipe], teacher_lm: Any
 ) -> None:
     """A frozen sub-module drops out of a saved state, and cannot be compiled again."""
-    (made,) = bootstrapped(tiny(), base("fused"), dataset.examples("train"))
-    assert made.program.dump_state()["fused"]["demos"]
-    (again,) = bootstrapped(tiny(seed=1), made.program, dataset.examples("train"))
+    (candidate,) = bootstrapped(tiny(), base("fused"), dataset.examples("train"))
+    assert candidate.program.dump_state()["fused"]["demos"]
+    (again,) = bootstrapped(tiny(seed=1), candidate.program, dataset.examples("train"))
     assert again.demonstrations() == {"fused": 2}
 
 

@@ -35,7 +35,7 @@ def compiled(request: pytest.FixtureRequest, library: Path, runner: Any) -> Turn
     return nearest(program.with_policy("lm"), dataset.examples("train"), OptimizerTools(recipe))
 
 
-def asked(program: TurnProgram, lm: dspy.LM, text: str, **settings: Any) -> list[tuple[str, str]]:
+def sent_demos(program: TurnProgram, lm: dspy.LM, text: str, **settings: Any) -> list[tuple[str, str]]:
     """The demonstrations of the first request about a message, and of the same one asked in a loop."""
     with dspy.context(lm=lm):
         program.decide(Turn(text=text), **settings)
@@ -51,7 +51,7 @@ def test_a_call_is_shown_what_is_near_to_it(compiled: TurnProgram, library: Path
     """Of a message that a labelled turn says in almost these words, that turn, beside the question."""
     train = load_dataset(library).examples("train")
     for example in [each for each in train if len(each.turn.text.split()) > 6][:3]:
-        near = asked(compiled, scripts.lm_of("wrong"), f"{example.turn.text}, please")
+        near = sent_demos(compiled, scripts.lm_of("wrong"), f"{example.turn.text}, please")
         assert len(near) == 2 * len(compiled.active_predictors())
         assert example.turn.text in near[1][0]
 
@@ -75,12 +75,14 @@ def test_its_own_conversation_is_not_shown_while_fitting(compiled: TurnProgram, 
 def test_the_artefact_holds_the_index(compiled: TurnProgram, tmp_path: Path, scripts: Any) -> None:
     lm = scripts.lm_of("wrong")
     loaded = load(save(compiled, tmp_path / "program"), embedder=compiled.bindings.embedder)
-    assert asked(loaded, lm, ASKED) == asked(compiled, scripts.lm_of("wrong"), ASKED)
+    assert sent_demos(loaded, lm, ASKED) == sent_demos(compiled, scripts.lm_of("wrong"), ASKED)
     for request in lm.engine.requests:
         text = system_text(request) + user_text(request) + str(demo_texts(request))
         assert "lib-" not in text, "whose turn it is, is not shown"
     again = compiled.with_compiled(compiled.trainable())
-    assert asked(again, scripts.lm_of("wrong"), ASKED) == asked(compiled, scripts.lm_of("wrong"), ASKED)
+    assert sent_demos(again, scripts.lm_of("wrong"), ASKED) == sent_demos(
+        compiled, scripts.lm_of("wrong"), ASKED
+    )
 
 
 def test_without_an_embedder_the_first_are_shown(compiled: TurnProgram) -> None:
@@ -93,8 +95,8 @@ def test_without_an_embedder_the_first_are_shown(compiled: TurnProgram) -> None:
         def embed(self, texts: Any) -> Any:
             raise OSError("no model")
 
-    found = shown(predictor, Down(), ASKED, ())  # type: ignore[arg-type]
-    assert found["demos"] == predictor.demos[:2]
+    states = shown(predictor, Down(), ASKED, ())  # type: ignore[arg-type]
+    assert states["demos"] == predictor.demos[:2]
 
 
 @pytest.mark.row("O2", "P5")
@@ -105,11 +107,11 @@ def test_a_run_ships_it_and_tells_of_the_lost_prefix(
     with shipping("LM compiled"):
         ran = run_recipe(recipe, scripts.lm_of("taught"))
     manifest = ran.result.manifest
-    (made,) = [each for each in manifest["candidates"] if each["name"] == "nearest"]
-    assert made["notes"] == [PREFIX_NOTE]
+    (candidate,) = [each for each in manifest["candidates"] if each["name"] == "nearest"]
+    assert candidate["notes"] == [PREFIX_NOTE]
     state = json.loads((ran.result.folder / "program.json").read_bytes())["fused"]
     assert state["nearest"] == recipe.demos.labeled
-    assert len(state["demos"]) == made["demonstrations"]["fused"] > 10
+    assert len(state["demos"]) == candidate["demonstrations"]["fused"] > 10
     lm = scripts.lm_of("right")
     load(ran.result.folder, lm=lm).with_policy("lm").decide(text="put The Waves aside under my name")
     (request,) = lm.engine.requests

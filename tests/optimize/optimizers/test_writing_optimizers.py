@@ -51,12 +51,12 @@ def test_a_run_compiles_what_its_artefact_sends(
 ) -> None:
     with shipping("LM compiled"):
         ran = run_recipe(small(optimizer=name), thinking(library))
-    plain, made = ran.result.manifest["candidates"]
-    assert made["name"] == name
-    assert made["dev_a"] >= plain["dev_a"]
-    assert made["reworded"] or any(made["demonstrations"].values())
+    plain, compiled = ran.result.manifest["candidates"]
+    assert compiled["name"] == name
+    assert compiled["dev_a"] >= plain["dev_a"]
+    assert compiled["reworded"] or any(compiled["demonstrations"].values())
     if name in WORDS:
-        assert made["reworded"] == ["fused"]
+        assert compiled["reworded"] == ["fused"]
     _sends_its_prompts(ran.result.folder, scripts)
 
 
@@ -68,9 +68,9 @@ def _sends_its_prompts(folder: Path, scripts: Any) -> None:
     system = system_text(request)
     assert state["signature"]["instructions"] in system
     assert all(field["description"] in system for field in state["signature"]["fields"])
-    shown = [demo["message"] for demo in state["demos"]]
+    demo_messages = [demo["message"] for demo in state["demos"]]
     sent = [user for user, _ in demo_texts(request)]
-    assert all(f"message: {message}" in user for message, user in zip(shown, sent, strict=True))
+    assert all(f"message: {message}" in user for message, user in zip(demo_messages, sent, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +80,14 @@ def base(library: Path) -> TurnProgram:
     return program.with_policy("lm")
 
 
-def made_by(
+def run_optimizer(
     name: str, recipe: Recipe, base: TurnProgram, lm: dspy.LM, **tools: Any
 ) -> tuple[list[Any], list[str]]:
     """The candidates of an optimizer, and its remarks."""
     dataset, notes = load_dataset(recipe.dataset), list[str]()
-    given = OptimizerTools(recipe, dataset.examples("dev_a")[:4], note=notes.append, **tools)
+    optimizer_tools = OptimizerTools(recipe, dataset.examples("dev_a")[:4], note=notes.append, **tools)
     with dspy.context(lm=lm):
-        return list(named(name)(base, dataset.examples("train"), given)), notes
+        return list(named(name)(base, dataset.examples("train"), optimizer_tools)), notes
 
 
 def everything(request: Any) -> str:
@@ -100,7 +100,7 @@ def test_gepa_reflects_on_what_was_wrong_in_words(
 ) -> None:
     """Answers that cannot be read are no reason to stop."""
     lm = thinking(library, broken=lambda message: len(message) % 3 == 0)
-    (candidate,), _ = made_by("gepa", small(), base, lm)
+    (candidate,), _ = run_optimizer("gepa", small(), base, lm)
     assert CAREFUL in candidate.program.fused.signature.instructions
     written = [text for text in map(everything, lm.engine.requests) if "new_instruction" in text]
     assert any("expected " in text and "; the user said " in text for text in written)
@@ -118,8 +118,8 @@ def test_a_model_too_small_to_write_leaves_the_prompts_as_they_are(
         asks = "Answer with one JSON object:" in system_text(request)
         return str(labels.right(request)) if asks else "once once once"
 
-    made, _ = made_by(name, small(), base, scripted_lm(answer, model="scripted/tiny"))
-    assert all(candidate.states == states_of(base) for candidate in made)
+    candidates, _ = run_optimizer(name, small(), base, scripted_lm(answer, model="scripted/tiny"))
+    assert all(candidate.states == states_of(base) for candidate in candidates)
 
 
 @pytest.mark.row("O3")
@@ -130,9 +130,11 @@ def test_the_end_of_the_budget_ends_an_optimizer(
 ) -> None:
     """It makes no call more, and what it has by then is a candidate."""
     lm = thinking(library)
-    made, notes = made_by(name, small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= budget)
+    candidates, notes = run_optimizer(
+        name, small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= budget
+    )
     assert lm.engine.calls <= budget
-    assert len(made) <= 1
+    assert len(candidates) <= 1
     if name != "bootstrap" or not budget:
         assert any("budget for compiling is spent" in note for note in notes)
 
@@ -143,8 +145,10 @@ def test_the_best_so_far_is_taken_where_the_budget_ends(
 ) -> None:
     """Two texts are tried on six turns each, and the budget ends within the second round."""
     lm = thinking(library)
-    made, notes = made_by("copro", small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= 20)
-    assert CAREFUL in made[0].program.fused.signature.instructions
+    candidates, notes = run_optimizer(
+        "copro", small(), base, lm, allows=lambda calls: lm.engine.calls + calls <= 20
+    )
+    assert CAREFUL in candidates[0].program.fused.signature.instructions
     assert any("budget for compiling is spent within 'copro'" in note for note in notes)
 
 
@@ -161,7 +165,7 @@ def test_what_an_optimizer_has_evaluated_outlives_its_error(
             raise BudgetExhausted("no more")
         return brain(library)(request_line(request)["body"])
 
-    (candidate,), notes = made_by(
+    (candidate,), notes = run_optimizer(
         "copro", small(), base, student, teacher=scripted_lm(write, model="scripted/teacher")
     )
     assert CAREFUL in candidate.program.fused.signature.instructions
@@ -184,7 +188,7 @@ def test_an_outage_is_no_score(
 
     monkeypatch.setattr(TrainableProgram, "forward", down)
     with pytest.raises(LMUnansweredError, match=r"did not answer \d+ of \d+ turns, more than 5%"):
-        made_by(name, small(), base, thinking(library))
+        run_optimizer(name, small(), base, thinking(library))
 
 
 @pytest.mark.row("O12")
@@ -193,7 +197,7 @@ def test_all_turns_of_a_step_are_requested_before_a_run_waits(
     name: str, small: Callable[..., Recipe], base: TurnProgram, tmp_path: Path
 ) -> None:
     with pytest.raises(Awaiting) as awaited:
-        made_by(name, small(demos={"attempts": 4}), base, resolve_lm(f"deferred:{tmp_path / 'asked'}"))
+        run_optimizer(name, small(demos={"attempts": 4}), base, resolve_lm(f"deferred:{tmp_path / 'asked'}"))
     assert len(awaited.value.keys) >= (1 if name in ("copro", "miprov2") else 3)
 
 
@@ -203,7 +207,7 @@ def test_a_teacher_writes_and_shows_and_the_student_answers(
     name: str, small: Callable[..., Recipe], library: Path, base: TurnProgram
 ) -> None:
     student, teacher = thinking(library), thinking(library)
-    (candidate,), _ = made_by(name, small(), base, student, teacher=teacher)
+    (candidate,), _ = run_optimizer(name, small(), base, student, teacher=teacher)
     assert teacher.engine.calls
     assert student.engine.calls or name == "bootstrap"
     assert not [text for text in map(everything, student.engine.requests) if "JSON object:" not in text]

@@ -50,8 +50,8 @@ def _turn(number: int, right: bool) -> TurnResult:
 
 
 def contender(name: str, kind: Kind, right: Sequence[bool] | Evaluation, calls: float = 0.0) -> Contender:
-    found = right if isinstance(right, Evaluation) else evaluation(right)
-    return Contender(name, kind, cast("Any", name), found, calls)
+    result = right if isinstance(right, Evaluation) else evaluation(right)
+    return Contender(name, kind, cast("Any", name), result, calls)
 
 
 BASE = contender("base", "base", HALF)
@@ -76,10 +76,10 @@ def choice_of(library: Any) -> Callable[..., Choice]:
         context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
         program = cast("Any", None)
         state = RunState(program, program, program, contenders=(base, *others))
-        found = choose(context, state)
-        assert found.choice is not None
-        assert found.program == found.choice.ships.contender.name
-        return found.choice
+        state_after = choose(context, state)
+        assert state_after.choice is not None
+        assert state_after.program == state_after.choice.ships.contender.name
+        return state_after.choice
 
     return chosen
 
@@ -126,8 +126,8 @@ def test_on_a_tie_what_was_there_stays(ships: Callable[..., str]) -> None:
 )
 def test_a_call_has_to_bring_its_price(ships: Callable[..., str], prefer: str, name: str) -> None:
     """One turn of forty more is 2.5 points: more than a call costs by default, less than where calls are dear."""
-    once = [True, False] * 19 + [True, True]
-    assert ships(contender("LM as written", "lm", once, calls=1.0), prefer=prefer) == name
+    one_better = [True, False] * 19 + [True, True]
+    assert ships(contender("LM as written", "lm", one_better, calls=1.0), prefer=prefer) == name
 
 
 @pytest.mark.row("C5")
@@ -154,20 +154,20 @@ def test_a_language_model_that_is_right_on_every_turn_ships_where_quality_is_pre
 
 @pytest.mark.row("O5")
 def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., Choice]) -> None:
-    def held(right: Sequence[bool], kept: float) -> Evaluation:
+    def evaluation_with(right: Sequence[bool], unchanged: float) -> Evaluation:
         turns = [
-            replace(turn, scores={**turn.scores, "unchanged_kept": mean(kept)})
+            replace(turn, scores={**turn.scores, "unchanged_kept": mean(unchanged)})
             for turn in evaluation(right).turns
         ]
         return Evaluation(tuple(turns))
 
-    base = contender("base", "base", held(HALF, 1.0))
-    better = contender("local", "local", held(ALL, 0.7))
+    base = contender("base", "base", evaluation_with(HALF, 1.0))
+    better = contender("local", "local", evaluation_with(ALL, 0.7))
     assert choice_of(better, base=base).ships.contender.name == "local"
     for allowed, name in ((0.3, "local"), (0.29, "base")):
-        found = choice_of(better, base=base, constraints={"unchanged_kept": allowed})
-        assert found.ships.contender.name == name
-    assert found.verdicts[1].broken == ("unchanged_kept loses 0.300, 0.29 is allowed",)
+        choice = choice_of(better, base=base, constraints={"unchanged_kept": allowed})
+        assert choice.ships.contender.name == name
+    assert choice.verdicts[1].broken == ("unchanged_kept loses 0.300, 0.29 is allowed",)
 
 
 @pytest.mark.row("C5", "V2")
@@ -175,11 +175,11 @@ def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(
     choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
-    found = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).ships
-    assert found.difference.value == pytest.approx(1 / 40)
-    assert found.difference.lower_bound_one_sided < 0 < found.difference.detectable
-    assert found.expected == pytest.approx(1 / 40)
-    assert found.spread > 0
+    verdict = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).ships
+    assert verdict.difference.value == pytest.approx(1 / 40)
+    assert verdict.difference.lower_bound_one_sided < 0 < verdict.difference.detectable
+    assert verdict.expected == pytest.approx(1 / 40)
+    assert verdict.spread > 0
 
 
 def test_programs_are_compared_on_the_turns_that_both_answered(choice_of: Callable[..., Choice]) -> None:
@@ -188,9 +188,9 @@ def test_programs_are_compared_on_the_turns_that_both_answered(choice_of: Callab
     verdict = choice_of(lm, base=contender("base", "base", HALF)).verdicts[1]
     assert (verdict.difference.n, verdict.difference.value) == (10, 0.0)
     strange = contender("other", "other", Evaluation((replace(_turn(99, True)),)))
-    found = choice_of(strange)
-    assert found.ships.contender.name == "base"
-    assert found.verdicts[1].broken == ("no turn says anything of it",)
+    choice = choice_of(strange)
+    assert choice.ships.contender.name == "base"
+    assert choice.verdicts[1].broken == ("no turn says anything of it",)
 
 
 @pytest.mark.row("C5")
@@ -200,19 +200,22 @@ def test_a_prior_holds_against_a_lucky_draw(
     """A kind that lost elsewhere with so few conversations needs more than one turn to ship."""
     known = Prior((15, 100), (-0.05, 0.05), (0.02, 0.02))
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: known)
-    once = contender("local", "local", [True, False] * 19 + [True, True])
-    assert ships(once) == "base"
+    one_better = contender("local", "local", [True, False] * 19 + [True, True])
+    assert ships(one_better) == "base"
     assert ships(contender("local", "local", ALL)) == "local"
 
 
 @given(
-    mean=st.floats(-0.3, 0.3), sd=st.floats(0.01, 0.3), found=st.floats(-1, 1), error=st.floats(0.001, 0.5)
+    mean=st.floats(-0.3, 0.3),
+    sd=st.floats(0.01, 0.3),
+    difference=st.floats(-1, 1),
+    error=st.floats(0.001, 0.5),
 )
 def test_an_expected_gain_lies_between_what_was_known_and_what_is_measured(
-    mean: float, sd: float, found: float, error: float
+    mean: float, sd: float, difference: float, error: float
 ) -> None:
-    gain = expected_gain(Prior((25,), (mean,), (sd,)), 25, found, error)
-    assert min(mean, found) - 1e-9 <= gain.mean <= max(mean, found) + 1e-9
+    gain = expected_gain(Prior((25,), (mean,), (sd,)), 25, difference, error)
+    assert min(mean, difference) - 1e-9 <= gain.mean <= max(mean, difference) + 1e-9
     assert gain.sd <= min(sd, error) + 1e-9
 
 
@@ -236,12 +239,12 @@ def test_whatever_is_measured_the_best_for_its_price_ships(
     ]
     calls = []
     for prefer in ("quality", "cost", "calls"):
-        found = choice_of(*others, base=first, prefer=prefer)
-        assert found.ships.worth >= 0.0
-        assert round(found.ships.worth, 9) == max(round(each.worth, 9) for each in found.verdicts)
+        choice = choice_of(*others, base=first, prefer=prefer)
+        assert choice.ships.worth >= 0.0
+        assert round(choice.ships.worth, 9) == max(round(each.worth, 9) for each in choice.verdicts)
         gain = (
-            sum(turn.scores["flow_set_exact"].value for turn in found.ships.contender.evaluation.turns) / 12
+            sum(turn.scores["flow_set_exact"].value for turn in choice.ships.contender.evaluation.turns) / 12
         )
         assert gain >= sum(base) / 12
-        calls.append(found.ships.contender.calls)
+        calls.append(choice.ships.contender.calls)
     assert calls == sorted(calls, reverse=True)

@@ -52,7 +52,7 @@ def local(dataset: Dataset) -> TurnProgram:
 
 
 @pytest.fixture(scope="module")
-def judged(local: TurnProgram, turns: Sequence[Example]) -> Evaluation:
+def evaluated(local: TurnProgram, turns: Sequence[Example]) -> Evaluation:
     return evaluate(local, turns)
 
 
@@ -61,8 +61,8 @@ def model(local: TurnProgram, scripts: Any, turns: Sequence[Example]) -> Contend
     """The language model alone."""
     program = local.with_policy("lm")
     with dspy.context(lm=scripts.lm_of("right")):
-        found = evaluate(program, turns)
-    return Contender("LM as written", "lm", program, found, 1.0)
+        answers = evaluate(program, turns)
+    return Contender("LM as written", "lm", program, answers, 1.0)
 
 
 def _ruled(turn: TurnResult) -> bool:
@@ -70,40 +70,40 @@ def _ruled(turn: TurnResult) -> bool:
     return all(turn.decision.stages[stage].source == "rule" for stage in STAGES[1:])
 
 
-def fit_of(local: TurnProgram, judged: Evaluation, threshold: float) -> LocalFit:
+def fit_of(local: TurnProgram, evaluated: Evaluation, threshold: float) -> LocalFit:
     """A gate at a threshold, with the turns that pass it."""
     confidence = shipped()[0]
     passing = {}
-    for turn in judged.turns:
+    for turn in evaluated.turns:
         assert turn.decision is not None
-        sure = confidence.probability(features_of(turn.example.turn, local.registry, turn.decision))
-        passing[turn.example.key] = _ruled(turn) or sure >= threshold
+        probability = confidence.probability(features_of(turn.example.turn, local.registry, turn.decision))
+        passing[turn.example.key] = _ruled(turn) or probability >= threshold
     gate = GateFit(threshold, certified_gate([], [], []), "")
     fitted = ConfidenceFit(confidence, gate, passing)
-    return LocalFit("local", TrainedLocal(local), judged, judged, fitted)
+    return LocalFit("local", TrainedLocal(local), evaluated, evaluated, fitted)
 
 
 @pytest.mark.row("C1", "C5")
 @pytest.mark.parametrize("threshold", [0.0, 0.6, 0.85, NEVER])
 def test_a_cascade_that_is_computed_is_the_joined_program(
     local: TurnProgram,
-    judged: Evaluation,
+    evaluated: Evaluation,
     model: Contender,
     scripts: Any,
     turns: Sequence[Example],
     threshold: float,
 ) -> None:
     """Turn by turn the same decision and the same calls as when it is asked."""
-    first = Contender("local", "local", local, judged, local=fit_of(local, judged, threshold))
-    made = cascade(first, model)
-    assert made is not None
-    assert made.name == "local, then LM as written"
+    first = Contender("local", "local", local, evaluated, local=fit_of(local, evaluated, threshold))
+    computed = cascade(first, model)
+    assert computed is not None
+    assert computed.name == "local, then LM as written"
     lm = scripts.lm_of("right")
     with dspy.context(lm=lm):
-        asked = evaluate(made.program, turns)
-    assert made.calls == pytest.approx(len(lm.engine.requests) / len(turns))
-    by_key = {turn.example.key: turn.decision for turn in asked.turns}
-    for turn in made.evaluation.turns:
+        replayed = evaluate(computed.program, turns)
+    assert computed.calls == pytest.approx(len(lm.engine.requests) / len(turns))
+    by_key = {turn.example.key: turn.decision for turn in replayed.turns}
+    for turn in computed.evaluation.turns:
         ours, theirs = turn.decision, by_key[turn.example.key]
         assert ours is not None
         assert theirs is not None
@@ -112,19 +112,19 @@ def test_a_cascade_that_is_computed_is_the_joined_program(
         assert [ours.stages[stage].source for stage in STAGES] == [
             theirs.stages[stage].source for stage in STAGES
         ]
-    assert {name: metric.value for name, metric in made.evaluation.metrics.items()} == {
-        name: metric.value for name, metric in asked.metrics.items()
+    assert {name: metric.value for name, metric in computed.evaluation.metrics.items()} == {
+        name: metric.value for name, metric in replayed.metrics.items()
     }
 
 
 @pytest.mark.row("C1")
 def test_a_cascade_asks_nothing(
-    local: TurnProgram, judged: Evaluation, model: Contender, scripts: Any
+    local: TurnProgram, evaluated: Evaluation, model: Contender, scripts: Any
 ) -> None:
     lm = scripts.lm_of("right")
     with dspy.context(lm=lm):
-        fitted = fit_of(local, judged, 0.6)
-        first = Contender("local", "local", local, judged, local=fitted)
+        fitted = fit_of(local, evaluated, 0.6)
+        first = Contender("local", "local", local, evaluated, local=fitted)
         assert cascade(first, model)
     assert not lm.engine.requests
     assert cascade(replace(first, local=replace(fitted, confidence=None)), model) is None
@@ -138,28 +138,28 @@ def context(dataset: Dataset) -> RunContext:
     return RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
 
 
-def relabelled(judged: Evaluation, conversations: set[str], right: float) -> Evaluation:
+def relabelled(evaluated: Evaluation, conversations: set[str], right: float) -> Evaluation:
     """The same decisions, with other verdicts on the turns of some conversations."""
     turns = [
         replace(turn, scores={**turn.scores, "commands_exact": mean(right)})
         if turn.example.conversation_id in conversations
         else turn
-        for turn in judged.turns
+        for turn in evaluated.turns
     ]
-    return replace(judged, turns=tuple(turns))
+    return replace(evaluated, turns=tuple(turns))
 
 
 @pytest.mark.row("C3")
 def test_no_turn_that_fits_the_gate_scores_the_cascade(
-    context: RunContext, local: TurnProgram, judged: Evaluation
+    context: RunContext, local: TurnProgram, evaluated: Evaluation
 ) -> None:
     """Whether a turn passes does not depend on its own verdict, nor on another one of its conversation."""
-    names = sorted({turn.example.conversation_id for turn in judged.turns})
+    names = sorted({turn.example.conversation_id for turn in evaluated.turns})
     changed = 0
     for name in names[:6]:
-        fits = [fit_confidence(context, relabelled(judged, {name}, right), local) for right in (0.0, 1.0)]
+        fits = [fit_confidence(context, relabelled(evaluated, {name}, right), local) for right in (0.0, 1.0)]
         wrong, right = (fit.passing for fit in fits if fit is not None)
-        own = {turn.example.key for turn in judged.turns if turn.example.conversation_id == name}
+        own = {turn.example.key for turn in evaluated.turns if turn.example.conversation_id == name}
         assert {key: wrong[key] for key in own} == {key: right[key] for key in own}
         changed += fits[0].model != fits[1].model if fits[0] and fits[1] else 0
     assert changed, "the fit of all turns does depend on it"
@@ -167,22 +167,22 @@ def test_no_turn_that_fits_the_gate_scores_the_cascade(
 
 @pytest.mark.row("C3", "C1")
 def test_what_rules_decide_passes_every_gate_and_counts_in_its_bound(
-    context: RunContext, local: TurnProgram, judged: Evaluation
+    context: RunContext, local: TurnProgram, evaluated: Evaluation
 ) -> None:
     """A program leaves no closed act to the language model, however wrong they all are."""
-    conversations = {turn.example.conversation_id for turn in judged.turns}
-    fitted = fit_confidence(context, relabelled(judged, conversations, 0.0), local)
+    conversations = {turn.example.conversation_id for turn in evaluated.turns}
+    fitted = fit_confidence(context, relabelled(evaluated, conversations, 0.0), local)
     assert fitted is not None
-    ruled = {turn.example.key for turn in judged.turns if _ruled(turn)}
+    ruled = {turn.example.key for turn in evaluated.turns if _ruled(turn)}
     assert ruled
     assert {key for key, passes in fitted.passing.items() if passes} == ruled
 
 
 @pytest.mark.row("C3")
 def test_too_few_conversations_fit_no_gate(
-    context: RunContext, local: TurnProgram, judged: Evaluation
+    context: RunContext, local: TurnProgram, evaluated: Evaluation
 ) -> None:
-    few = replace(judged, turns=judged.turns[:6])
+    few = replace(evaluated, turns=evaluated.turns[:6])
     assert fit_confidence(context, few, local) is None
 
 

@@ -42,12 +42,16 @@ class ByHeart(Decider):
         return cls({each.state.text: each.labels for each in examples})
 
     def decide(self, state: Any, so_far: Any, deadline: Any) -> Decided:
-        said = Enhancement(enhanced_query=state.text)
+        enhancement = Enhancement(enhanced_query=state.text)
         labels = self.known.get(state.text)
         if labels is None:
-            return Decided(said, selection=Selection(), commands=(ChitChat(),), confidence={"turn": 0.1})
+            return Decided(
+                enhancement, selection=Selection(), commands=(ChitChat(),), confidence={"turn": 0.1}
+            )
         flows = Selection(flows=list(labels.flows or ()))
-        return Decided(said, selection=flows, commands=tuple(labels.commands or ()), confidence={"turn": 1.0})
+        return Decided(
+            enhancement, selection=flows, commands=tuple(labels.commands or ()), confidence={"turn": 1.0}
+        )
 
     def to_state(self) -> HeadState:
         return HeadState({}, {"known": dict.fromkeys(self.known)})
@@ -82,11 +86,11 @@ def _programs(ran: Any) -> dict[str, Any]:
 def test_none_that_fails_ends_the_run(tiny: Callable[..., Recipe], run_recipe: Any) -> None:
     """Each failure is wrong, and said; what cannot be trained is left out."""
     released = threading.Event()
-    said = Enhancement(enhanced_query="x")
+    enhancement = Enhancement(enhanced_query="x")
     names = [
         failing("raises", lambda: _raise(ZeroDivisionError("division by zero"))),
         failing("late", lambda: released.wait(30)),
-        failing("strange", lambda: Decided(said, selection=Selection(flows=["nowhere"]), commands=())),
+        failing("strange", lambda: Decided(enhancement, selection=Selection(flows=["nowhere"]), commands=())),
         failing("mute", lambda: None),
         failing("untrained", lambda: None, train=lambda cls, examples, seed: _raise(ValueError("no rows"))),
         failing("unmade", lambda: None, train=lambda cls, examples, seed: None),
@@ -143,13 +147,13 @@ def test_one_that_ships_is_trained_again_saved_and_loaded(
 
 @pytest.mark.row("X1")
 def test_one_that_cannot_be_trained_again_stays_as_it_was_judged(
-    given: Any, monkeypatch: pytest.MonkeyPatch
+    open_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context, program = given(lm=None, deciders=["heart"])
+    context, program = open_run(lm=None, deciders=["heart"])
     decider("heart")(ByHeart)
     ships = deciders.with_decider(context, program, "heart", context.dataset.examples("train"))
     monkeypatch.setattr(ByHeart, "train", lambda examples, seed: _raise(ValueError("no room")))
-    again = deciders.retrained(context, ships)
+    again = deciders.retrain_deciders(context, ships)
     assert again.bindings.deciders["heart"] is ships.bindings.deciders["heart"]
 
 
@@ -188,9 +192,9 @@ def test_one_that_nobody_registered_is_refused_before_anything_is_fitted(
     tiny: Callable[..., Recipe], tmp_path: Any
 ) -> None:
     for name in ("nobody", "local", "lm"):
-        with pytest.raises(RecipeError, match=f"Nobody registered the decider '{name}'") as told:
+        with pytest.raises(RecipeError, match=f"Nobody registered the decider '{name}'") as raised:
             optimize(tiny(lm="none", deciders=[name]), out=tmp_path / "program")
-        assert "install the package" in told.value.remedy
+        assert "install the package" in raised.value.remedy
     assert not (tmp_path / "program").exists()
 
 
@@ -199,19 +203,19 @@ def test_no_turn_finds_itself_while_deciders_are_trained_and_judged(
     tiny: Callable[..., Recipe], run_recipe: Any
 ) -> None:
     """The index may hold labelled turns: their own conversation is hidden, as it will be in service."""
-    seen: list[tuple[str, frozenset[str]]] = []
+    exclusions: list[tuple[str, frozenset[str]]] = []
 
     class Watching(ByHeart):
         @classmethod
         def train(cls, examples: Any, seed: int) -> ByHeart:  # noqa: ARG003
-            seen.extend((each.conversation, each.state.exclude) for each in examples)
+            exclusions.extend((each.conversation, each.state.exclude) for each in examples)
             return cls()
 
         def decide(self, state: Any, so_far: Any, deadline: Any) -> Decided:
-            seen.append(("", state.exclude))
+            exclusions.append(("", state.exclude))
             return super().decide(state, so_far, deadline)
 
     decider("watching")(Watching)
     run_recipe(tiny(lm="none", deciders=["watching"]))
-    assert {name for name, _ in seen} >= {"", "lib-01", "lib-15"}
-    assert all(hidden == {name} if name else len(hidden) == 1 for name, hidden in seen)
+    assert {name for name, _ in exclusions} >= {"", "lib-01", "lib-15"}
+    assert all(hidden == {name} if name else len(hidden) == 1 for name, hidden in exclusions)

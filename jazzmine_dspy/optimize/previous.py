@@ -1,4 +1,4 @@
-"""The program that a run starts from: what changed since it was compiled, and what it has seen."""
+"""The program that a run starts from: changes of flows since it was compiled, and its training conversations."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 
 FEW = 5
-"""Turns of a part under which a flow is said to lack them."""
+"""A flow with fewer turns in a part lacks turns."""
 
 
 class FlowTurns(NamedTuple):
-    """A flow, what became of it since the program was compiled, and how many labelled turns want it started.
+    """A flow, its change since the program was compiled, and the number of labelled turns that start it.
 
     Args:
         flow: Its name.
-        change: In words; empty where it is as it was.
-        train: Turns to learn from.
-        dev: Turns that decide.
-        test: Turns of the final figures.
+        change: In words; empty if it did not change.
+        train: Turns of the training part.
+        dev: Turns of dev-A and dev-B.
+        test: Turns of the test part.
     """
 
     flow: str
@@ -41,11 +41,11 @@ class FlowTurns(NamedTuple):
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """The parts that hold fewer than five such turns."""
+        """The parts with fewer than five such turns."""
         return tuple(part for part in ("train", "dev", "test") if getattr(self, part) < FEW)
 
     def in_words(self) -> str:
-        """One line of it.
+        """One line about the flow.
 
         Example:
             >>> FlowTurns("gift_card", "gift_card added", 7, 0, 2).in_words()
@@ -56,13 +56,13 @@ class FlowTurns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PreviousProgram:
     """A compiled program that a run starts from.
 
     Args:
         program: Over the flows of the dataset, with its own index, heads, gates and prompts.
         manifest: Of its artefact.
-        changes: What its flows and those of the dataset differ in.
+        changes: Differences between its flows and those of the dataset.
         flows: The flows that changed, and those that lack turns.
     """
 
@@ -78,16 +78,16 @@ class Earlier:
 
     @property
     def learnt(self) -> frozenset[str]:
-        """The conversations that it has learnt from, by id."""
+        """Ids of the conversations that it has learnt from."""
         return seen_conversations(self.manifest)
 
     def in_words(self) -> list[str]:
-        """What changed and what lacks turns, a line each."""
+        """Lines about changes of flows and about flows that lack turns."""
         gone = [each.in_words() for each in self.changes if each.kind == "removed"]
         return [*gone, *(each.in_words() for each in self.flows)]
 
     def to_json(self) -> dict[str, Any]:
-        """The same for the manifest; nothing of it depends on time."""
+        """Facts for the manifest. They do not depend on time."""
         return {
             "from": self.sha256,
             "added": [each.flow for each in self.changes if each.kind == "added"],
@@ -97,32 +97,32 @@ class Earlier:
         }
 
 
-def read_earlier(program: str | Path, dataset: Dataset) -> Earlier:
-    """Read a program that a run starts from, and compare its flows with those of a dataset.
+def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
+    """Read the program that a run starts from and compare its flows with those of a dataset.
 
     Args:
         program: Folder, name or MLflow URI.
-        dataset: With the flows as they are now. Of its test part the labels are counted by flow, no more.
+        dataset: With the current flows. Its test part is used only to count labels by flow.
 
     Raises:
-        ArtifactError: there is no such program, or it cannot be read.
+        ArtifactError: the program does not exist or cannot be read.
     """
     before = artifacts.load(program, bind=False).registry
     loaded = artifacts.load_with_manifest(program, flows=dataset.flows)
     changes = changes_between(before, dataset.flows)
-    return Earlier(loaded.program, loaded.manifest, changes, _turns(dataset, changes))
+    return PreviousProgram(loaded.program, loaded.manifest, changes, _turns(dataset, changes))
 
 
 def recipe_of(program: str | Path) -> Recipe:
-    """The recipe that a program was compiled by, from its manifest.
+    """The recipe that compiled a program, from its manifest.
 
     Raises:
-        ArtifactError: there is no such program, or it cannot be read.
-        RecipeError: it was not compiled by a recipe.
+        ArtifactError: the program does not exist or cannot be read.
+        RecipeError: the manifest has no recipe.
     """
-    found = artifacts.read_manifest(artifacts.find(program)).get("recipe")
+    recipe = artifacts.read_manifest(artifacts.find(program)).get("recipe")
     try:
-        return Recipe.model_validate(found)
+        return Recipe.model_validate(recipe)
     except ValidationError as error:
         raise RecipeError(
             "The program does not say by which recipe it was compiled",
@@ -136,10 +136,10 @@ def _turns(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowTurns
         role: Counter() for role in ("train", "dev_a", "dev_b", "test")
     }  # fmt: skip
     for conversation in dataset.conversations:
-        held = started[dataset.roles[conversation.id]]
+        counts = started[dataset.roles[conversation.id]]
         for turn in conversation.turns:
             if turn.labels is not None:
-                held.update(set(turn.labels.flows or ()))
+                counts.update(set(turn.labels.flows or ()))
     words = {each.flow: each.in_words() for each in changes}
     rows = [
         FlowTurns(
