@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -22,6 +23,12 @@ _DULL = words(
 )
 _BEGINNINGS = words("i we can could please how what when where is need want then also get give send tell")
 _ARTICLES = words("a an the my our some any two three in on at for to it")
+_HASTE = re.compile(
+    r"(?:please |pls )?(?:(?:make|do) it (?:really |very )?(?:quick|quickly|fast|snappy|soon|asap)"
+    r"|be quick(?: about it)?|hurry(?: up| it up)?|step on it)(?: please| pls| will you| would you)?"
+)
+"""Haste behind a wish, which is none of its own: "cancel it and make it quick"."""
+
 _LEAST = 2
 """Words of a part that may be a wish."""
 
@@ -78,7 +85,11 @@ def sides(text: str, *, commas: bool = True) -> list[tuple[str, str]]:
     "cuts at will."""
     cuts = [cut for cut in find_cuts(text, _WORDS) if commas or cut.connectors != (",",)]
     parted = [(text[: cut.start].strip(), text[cut.end :].strip()) for cut in cuts]
-    return [(a, b) for a, b in parted if min(len(a.split()), len(b.split())) >= _LEAST]
+    return [
+        (a, b)
+        for a, b in parted
+        if min(len(a.split()), len(b.split())) >= _LEAST and not _HASTE.fullmatch(plain(b))
+    ]
 
 
 def _named(text: str, flows: Sequence[Flow]) -> str | None:

@@ -126,6 +126,7 @@ def test_two_wishes_of_new_flows_start_in_order_with_their_own_values() -> None:
         ("I want an invoice for 9043, then cancel order 8812", [("request_invoice", "9043"), ("cancel_order", "8812")]),
         ("cancel order 5519 n get an invoice for 9043", [("cancel_order", "5519"), ("request_invoice", "9043")]),
         ("cancel order 5519 and make it quick", [("cancel_order", "5519")]),
+        ("cancel order 5519, and do it fast please", [("cancel_order", "5519")]),
     ],
 )  # fmt: skip
 def test_two_wishes_of_learnt_flows_start_in_order_with_their_own_values(
