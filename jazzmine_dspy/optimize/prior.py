@@ -13,6 +13,9 @@ from jazzmine_dspy.models.errors import InputError
 
 FILE = "prior.json"
 
+LIKELY = 0.75
+"""How likely a gain over the base program has to be for it to be replaced; below, the two are tied."""
+
 
 class Prior(NamedTuple):
     """True gains of compiled local programs over the base program, by number of labelled conversations.
@@ -82,6 +85,11 @@ class Gain(NamedTuple):
         if not self.sd:
             return float(self.mean > 0)
         return 0.5 * (1.0 + math.erf(self.mean / self.sd / math.sqrt(2.0)))
+
+    @property
+    def likely(self) -> bool:
+        """Whether a gain is likely enough to replace the base program."""
+        return self.probability >= LIKELY
 
 
 def expected_gain(prior: Prior | None, conversations: int, difference: float, error: float) -> Gain:

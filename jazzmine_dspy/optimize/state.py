@@ -140,7 +140,7 @@ class Verdict:
         expected: Expected gain over the base, with the prior.
         spread: Standard deviation of the expected gain.
         worth: Expected gain minus the price of its calls; the run chooses the highest.
-        broken: Broken constraints, in words; such a program does not ship.
+        broken: Broken constraints, or a gain that is not likely, in words; such a program does not ship.
     """
 
     contender: Contender

@@ -18,7 +18,8 @@ def choose(context: RunContext, state: RunState) -> RunState:
 
     The expected gain over the base combines the gain on unseen turns with the prior: what programs of this kind gained
     on other datasets with as many labelled conversations. A contender that breaks a constraint does not ship. On a tie
-    the program that the run starts from stays, else the base.
+    the program that the run starts from stays, else the base. A local program without a head
+    ties with the base unless its gain is likely.
     """
     base = next(each for each in state.contenders if each.kind == "base")
     verdicts = tuple(_verdict(context, each, base) for each in state.contenders)
@@ -46,9 +47,11 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
     difference, error = paired
     gain = Gain(difference.value, error)
+    broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     if each.kind == "local" and (each.local is None or each.local.trained.head is None):
         # The prior covers only local programs without a head.
         gain = expected_gain(shipped_prior(), context.labelled_conversations, difference.value, error)
-    broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
+        if gain.mean > 0 and not gain.likely:
+            broken = (*broken, f"a gain over the base is only {gain.probability:.0%} likely")
     worth = gain.mean - price
     return Verdict(each, score, difference, gain.mean, gain.sd, worth, broken)
