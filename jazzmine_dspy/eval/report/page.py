@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, comparison, figures, further, prompts, tables
+from jazzmine_dspy.eval.report import comparison, figures, matrices, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
-from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, resolve, shown
-from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
+from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, Cell, Figure, Table, prompt_changes, resolve, shown
 
 _TILES = (
     ("Flows right", "metrics", "flow_set_exact"),
@@ -21,6 +20,8 @@ _COSTS = (
     ("Prompt tokens per turn", ("usage", "prompt_tokens_per_turn"), "tokens", ""),
     ("Decided in, median", ("usage", "latency_ms", "p50"), "ms", "ms"),
 )
+
+_DIFF = {"+": "added", "-": "removed", "@": "hunk"}
 
 
 def render(data: dict[str, Any]) -> str:
@@ -154,12 +155,14 @@ def _sections(data: dict[str, Any]) -> list[Markup]:
         ),
     ]
     for one in data.get("prompts", ()):
-        if prompts.changed(one):
+        if lines := prompt_changes(one):
             note = "What the language model is sent about one turn: compiled against uncompiled."
-            found.append(_section(f"The compiled prompt: {one['predictor']}", note, prompts.difference(one)))
+            marked = (tag("span", line + "\n", cls=_DIFF.get(line[:1], "same")) for line in lines)
+            block = tag("pre", *marked, cls="diff")
+            found.append(_section(f"The compiled prompt: {one['predictor']}", note, block))
     found += [
         _section(title, note, _table(data, table))
-        for title, table, note in (*further.sections(data), *comparison.sections(data))
+        for title, table, note in (*tables.further(data), *comparison.sections(data))
         if table.rows
     ]
     if data["examples_changed"]:
@@ -211,19 +214,26 @@ def _selection(data: dict[str, Any], name: str) -> list[Markup]:
 
 
 def _choosing(data: dict[str, Any]) -> list[Markup]:
-    held, found = choosing.held(data), []
+    held, found = tables.choosing(data), []
     if held.get("words"):
-        found.append(_section("What decided the gates", "", choosing.told(data)))
+        words = tag("ul", *(tag("li", text) for text in held["words"]))
+        found.append(_section("What decided the gates", "", words))
     if held.get("reliability"):
-        ece = _figure(data, "/choosing/reliability/ece", "share")
-        plot = tag("div", choosing.reliability(data), _table(data, choosing.trust(data)), cls="split")
-        found.append(_section("Is the head's confidence to be believed", choosing.calibration(ece), plot))
+        trust = join(
+            "Each turn judged by a model that saw no turn of its conversation. Expected calibration error: ",
+            _figure(data, "/choosing/reliability/ece", "share"),
+            " points.",
+        )
+        label = "Confidence of the local head, out of fold"
+        plot = matrices.reliability(label, held["reliability"]["bins"])
+        split = tag("div", plot, _table(data, tables.head_trust(data)), cls="split")
+        found.append(_section("Is the head's confidence to be believed", trust, split))
     if held.get("recall"):
         note = "On training turns, each without its own conversation."
-        found.append(_section("Recall, by choice", note, _table(data, choosing.recall(data), _race_mark)))
+        found.append(_section("Recall, by choice", note, _table(data, tables.recall(data), _race_mark)))
     if held.get("open_set"):
         note = "Scores that tell turns that want a flow from others."
-        found.append(_section("Open set", note, _table(data, choosing.open_set(data), _race_mark)))
+        found.append(_section("Open set", note, _table(data, tables.open_set(data), _race_mark)))
     return found
 
 
@@ -248,7 +258,7 @@ def _details(title: str, content: Markup) -> Markup:
 
 
 def _change(one: dict[str, Any], before: str, after: str) -> Markup:
-    verdict = {True: "better", False: "worse", None: "other"}[one["better"]]
+    verdict = tables.VERDICTS[one["better"]]
     answers = ((before, one["before"]), (after, one["after"]), ("Wanted", one["wanted"]))
     return tag(
         "div",
@@ -286,19 +296,17 @@ def _cell(data: dict[str, Any], cell: Cell, column: int, table: Table, hint: str
     if isinstance(cell, str):
         below = tag("small", hint) if hint else None
         return tag("td", cell, below, cls=cls)
-    if isinstance(cell, Figure):
-        return tag("td", _figure(data, cell.path, cell.kind), cls=cls)
-    return tag("td", *_scored(data, cell), cls=cls)
+    return tag("td", *_figures(data, cell), cls=cls)
 
 
-def _scored(data: dict[str, Any], cell: Scored) -> Sequence[Markup]:
-    value, low, high = parts(cell)
-    if resolve(data, value) is None:
+def _figures(data: dict[str, Any], cell: Figure) -> Sequence[Markup]:
+    value, *bounds = (_figure(data, path, cell.kind) for path in cell.paths)
+    if not bounds:
+        return [value]
+    if resolve(data, cell.paths[0]) is None:
         return [Markup(shown(None, cell.kind))]
-    bounds = join("[", _figure(data, low, cell.kind), ", ", _figure(data, high, cell.kind), "]")
-    if resolve(data, low) is None:
-        bounds = Markup(f"[{TOO_FEW}]")
-    return [_figure(data, value, cell.kind), join(" ", tag("small", bounds))]
+    inner = ", ".join(bounds) if resolve(data, cell.paths[1]) is not None else TOO_FEW
+    return [value, join(" ", tag("small", Markup(f"[{inner}]")))]
 
 
 def _figure(data: dict[str, Any], path: str, kind: str) -> Markup:
