@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.eval.report import charts, matrices
+from jazzmine_dspy.eval.report import charts
 from jazzmine_dspy.eval.report.charts import Dot, Point
 from jazzmine_dspy.eval.report.markup import Markup, tag
 from jazzmine_dspy.eval.report.shown import PANELS, STAGE_NAMES, bounded, by_source, explanation, label
@@ -160,18 +160,6 @@ def kinds(data: Document) -> Markup | None:
         for name, one in sorted(held, key=lambda pair: -pair[1]["n"])
     ]
     return charts.wide(charts.compact("F1 by kind of command, percent", rows, width=1060)) if rows else None
-
-
-def confusion(data: Document) -> Markup:
-    """Flows wanted against flows answered, of the shipped choice."""
-    held = data["systems"][data["shipped"]]["confusions"]
-    return matrices.confusion("Wanted flows against answered flows", held)
-
-
-def reliability(data: Document) -> Markup:
-    """Confidence against accuracy, of the shipped choice."""
-    found = data["systems"][data["shipped"]]["reliability"]
-    return matrices.reliability("Confidence of the selection against how often it is right", found["bins"])
 
 
 def _dot(data: Document, system: int, name: str, held: dict[str, float]) -> Dot:
