@@ -39,6 +39,13 @@ DAMAGE = {
 }
 
 
+async def damage(store: WorkingMemoryStore, harness: Harness, data: bytes = b"broken") -> None:
+    """Overwrite a record, and let the store read it."""
+    await reply(store, "personal")
+    await harness.put_raw("c1", data)
+    assert await store.get("c1") is None
+
+
 class DamageSuite(Suite):
     """An unreadable record is moved aside with its cause; the conversation starts over, and nothing is deleted."""
 
@@ -47,9 +54,7 @@ class DamageSuite(Suite):
     async def test_the_conversation_starts_over_and_the_record_is_moved_aside(
         self, store: WorkingMemoryStore, harness: Harness, kind: str
     ) -> None:
-        await reply(store, "before")
-        await harness.put_raw("c1", DAMAGE[kind])
-        assert await store.get("c1") is None
+        await damage(store, harness, DAMAGE[kind])
         assert await store.presence("c1") is Presence.UNREADABLE
         [aside] = await store.quarantined("c1")
         assert (aside.data, bool(aside.cause), aside.at > 0) == (DAMAGE[kind], True, True)
@@ -74,9 +79,7 @@ class DamageSuite(Suite):
     @needs("raw")
     async def test_neighbours_are_untouched(self, store: WorkingMemoryStore, harness: Harness) -> None:
         before = [await reply(store, "fine", name) for name in ("b1", "d1")]
-        await reply(store, "before")
-        await harness.put_raw("c1", b"broken")
-        assert await store.get("c1") is None
+        await damage(store, harness)
         assert [await stored_state(store, name) for name in ("b1", "d1")] == before
         assert await store.quarantined("b1") == []
 
@@ -110,9 +113,7 @@ class DamageSuite(Suite):
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         for number in range(3):
-            await reply(store, "before")
-            await harness.put_raw("c1", f"broken {number}".encode())
-            assert await store.get("c1") is None
+            await damage(store, harness, f"broken {number}".encode())
         aside = await store.quarantined("c1")
         assert [one.data for one in aside] == [b"broken 0", b"broken 1", b"broken 2"]
 
@@ -140,9 +141,7 @@ class DamageSuite(Suite):
     async def test_deleting_deletes_what_was_moved_aside_too(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        await reply(store, "personal")
-        await harness.put_raw("c1", b"broken")
-        assert await store.get("c1") is None
+        await damage(store, harness)
         assert await store.delete("c1")
         assert await store.quarantined("c1") == []
         assert await store.presence("c1") is Presence.ABSENT
@@ -150,9 +149,7 @@ class DamageSuite(Suite):
     @needs("raw", "expiry")
     async def test_what_was_moved_aside_does_not_expire(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL, remember=200.0)
-        await reply(store, "first")
-        await harness.put_raw("c1", b"broken")
-        assert await store.get("c1") is None
+        await damage(store, harness)
         await harness.pass_time(1_000.0)
         assert len(await store.quarantined("c1")) == 1
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, ClassVar, TypeVar
 
 import pytest
@@ -154,6 +155,22 @@ class BackgroundTurn:
             await self.leave.wait()
 
     async def end(self) -> None:
-        """End the turn."""
+        """End the turn, which has to begin soon if it has not."""
         self.leave.set()
         await with_timeout(self.task)
+
+
+@contextlib.asynccontextmanager
+async def background_turn(
+    store: WorkingMemoryStore, conversation_id: str = "c1"
+) -> AsyncIterator[BackgroundTurn]:
+    """A turn in a task of its own, which has to begin soon and lasts as long as the block."""
+    turn = BackgroundTurn(store, conversation_id)
+    await with_timeout(turn.entered.wait())
+    yield turn
+    await turn.end()
+
+
+async def take_turn(store: WorkingMemoryStore, conversation_id: str = "c1") -> None:
+    """Take a whole turn, which has to begin soon."""
+    await BackgroundTurn(store, conversation_id).end()

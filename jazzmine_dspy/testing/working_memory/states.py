@@ -179,17 +179,15 @@ class StateSuite(Suite):
 
     @pytest.mark.parametrize("name", REFUSED_IDS, ids=["empty", "too long", "no text"])
     async def test_what_is_no_id_is_refused_everywhere(self, store: WorkingMemoryStore, name: str) -> None:
-        with pytest.raises(InputError, match="conversation_id"):
-            await store.get(name)
-        with pytest.raises(InputError, match="conversation_id"):
-            await store.get_or_create(name, "ann")
-        with pytest.raises(InputError, match="conversation_id"):
-            await store.delete(name)
-        with pytest.raises(InputError, match="conversation_id"):
-            await store.presence(name)
-        with pytest.raises(InputError, match="conversation_id"):
-            async with store.turn(name):
-                pytest.fail("a turn of no conversation")
+        for call in (
+            store.get(name),
+            store.get_or_create(name, "ann"),
+            store.delete(name),
+            store.presence(name),
+            store.turn(name).__aenter__(),
+        ):
+            with pytest.raises(InputError, match="conversation_id"):
+                await call
 
     async def test_a_state_with_every_field_set_comes_back_equal(self, store: WorkingMemoryStore) -> None:
         state = whole(await store.get_or_create("c1", "u1", "support"))
