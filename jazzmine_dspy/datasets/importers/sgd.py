@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import importer
+from jazzmine_dspy.datasets.importers.importer import importer, slot_command
 from jazzmine_dspy.datasets.importers.source_reader import (
     BadRowError,
     Part,
@@ -336,13 +336,7 @@ class _Dialogue:
             slot = flow.slot(name)
             if slot is None or (name in held and self._same(frame, name, held[name], values)):
                 continue
-            value = _value(slot, values, text)
-            if value is None:
-                found.append(c.SkipSlot(name=name))
-            elif held.get(name) is not None:
-                found.append(c.CorrectSlot(name=name, value=value))
-            else:
-                found.append(c.SetSlot(name=name, value=value))
+            found.append(slot_command(name, _value(slot, values, text), held))
         gone = [name for name in held if name not in given and name not in self._proposed]
         found += [c.ClearSlot(name=name) for name in gone if held[name] is not None]
         known = self._held.get(frame["service"], {})

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, words
+from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, running, words
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.parsing import MalformedError, from_json
-from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus
+from jazzmine_dspy.models.turn import MAX_TEXT
 
 _ONLY_ABLE = "I am only able to "
 _TYPES = {
@@ -281,8 +281,7 @@ def _label_turns(data: Mapping[str, Any], tasks: _Tasks) -> tuple[LabelledTurn, 
 
 
 def _turn(said: _Said, *, several: bool) -> LabelledTurn:
-    status = ConversationStatus.IN_FLOW if said.flow else ConversationStatus.IDLE
-    before = StateBefore(status=status, flow=said.flow)
+    before = running(said.flow)
     unknown = not said.worked and not said.begun and (several or said.flow is None)
     doubtful = unknown or not said.certain
     if not said.answered or doubtful:
