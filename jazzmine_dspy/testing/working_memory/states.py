@@ -105,12 +105,6 @@ class StateSuite(Suite):
         written = await reply(store, "hello")
         assert await stored_state(await harness.make()) == written
 
-    async def test_conversations_know_nothing_of_each_other(self, store: WorkingMemoryStore) -> None:
-        for name in ("a", "b"):
-            await reply(store, f"to {name}", name)
-        await store.delete("a")
-        assert (await stored_state(store, "b")).last_agent_response == "to b"
-
     async def test_stores_that_create_at_once_agree(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -337,15 +331,6 @@ class StateSuite(Suite):
             "first",
             1,
         )
-
-    async def test_a_stale_state_is_refused_between_stores(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        other = await harness.make()
-        mine, theirs = await store.get_or_create("c1", "u1"), await other.get_or_create("c1", "u1")
-        await other.save(theirs)
-        with pytest.raises(StaleStateError):
-            await store.save(mine)
 
     async def test_a_state_that_was_never_kept_is_refused(self, store: WorkingMemoryStore) -> None:
         with pytest.raises(StaleStateError, match="is gone"):

@@ -46,23 +46,6 @@ class TurnSuite(Suite):
         await with_timeout(asyncio.gather(*(turn(name) for name in "abcdefgh")))
         assert log == [f"{name} {way}" for name in "abcdefgh" for way in ("in", "out")]
 
-    async def test_turns_of_two_stores_never_overlap(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        inside, most = 0, 0
-
-        async def turn(one: WorkingMemoryStore) -> None:
-            nonlocal inside, most
-            async with one.turn("c1"):
-                inside += 1
-                most = max(most, inside)
-                await yield_to_tasks(one)
-                inside -= 1
-
-        stores = [store, await harness.make(wait=15.0), await harness.make(wait=15.0)]
-        await with_timeout(asyncio.gather(*(turn(one) for one in stores for _ in range(4))))
-        assert most == 1
-
     async def test_a_second_store_waits_and_then_goes_on(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
