@@ -122,7 +122,9 @@ def _checked(folder: Path, raw: bytes) -> Checked:
     path = folder / MANIFEST
     manifest = _parsed(raw, path)
     _check_format(manifest, path)
-    if not _untouched(manifest, raw):
+    # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    if manifest.get("sha256") != sha256(content) or raw != pretty(manifest):
         raise ArtifactError("The manifest was changed", where=str(path), remedy=AGAIN)
     _check_shape(manifest, path)
     if missing := [file for file in _REQUIRED if file not in manifest["files"]]:
@@ -180,12 +182,6 @@ def _check_shape(manifest: dict[str, Any], path: Path) -> None:
         raise ArtifactError(
             f"The manifest is malformed: {first['msg']}", where=f"{path}, field {field}", remedy=AGAIN
         ) from error
-
-
-def _untouched(manifest: dict[str, Any], raw: bytes) -> bool:
-    content = {key: value for key, value in manifest.items() if key != "sha256"}
-    # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
-    return bool(manifest.get("sha256") == sha256(content)) and raw == pretty(manifest)
 
 
 def pretty(data: Any, *, sort: bool = True) -> bytes:

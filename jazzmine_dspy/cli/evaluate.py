@@ -36,12 +36,9 @@ from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jazzmine_dspy.cli._program_options import Opened
-    from jazzmine_dspy.datasets.schema import Example
     from jazzmine_dspy.eval import Evaluation
     from jazzmine_dspy.eval.suite import Replayed
     from jazzmine_dspy.lm.prices import Price
-    from jazzmine_dspy.optimize.audit import Audit
 
 
 def evaluate(
@@ -129,8 +126,13 @@ def evaluate(
         document["against"] = {**compared.to_json(), "gate": gated.to_json()}
     if whole is not None:
         document["replay"] = whole.to_json()
-    audited = _audit(opened, [turn.example for turn in evaluation.turns]) if audit else None
-    if audited is not None:
+    audited = None
+    if audit:
+        from jazzmine_dspy.optimize.audit import audit as audit_program
+
+        part = (opened.manifest.get("recipe") or {}).get("gates") or {}
+        targets = {key: part[key] for key in ("target_error", "delta") if key in part}
+        audited = audit_program(opened.program, [turn.example for turn in evaluation.turns], **targets)
         document["audit"] = audited.to_json()
     out.document(document)
     _show_evaluation(evaluation, title, opened.lm, money, "" if price is None else price.currency)
@@ -178,15 +180,6 @@ def evaluate(
         out.note(reason)
     if reason or broken:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _audit(opened: Opened, examples: list[Example]) -> Audit:
-    from jazzmine_dspy.optimize.audit import audit
-
-    part = (opened.manifest.get("recipe") or {}).get("gates") or {}
-    return audit(
-        opened.program, examples, **{key: part[key] for key in ("target_error", "delta") if key in part}
-    )
 
 
 def _replay_lines(whole: Replayed) -> list[str]:

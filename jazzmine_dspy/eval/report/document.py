@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.eval.evaluation import WHOLE_TURN
 from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.report import markdown, page
-from jazzmine_dspy.eval.report.model import Choosing, Report, System
+from jazzmine_dspy.eval.report.model import Report, System
 from jazzmine_dspy.models.errors import InputError
 
 FORMAT = 2
@@ -44,23 +44,13 @@ def document(report: Report) -> dict[str, Any]:
         "reproduce": report.reproduce,
         "compared": list(report.compared),
         "examples_changed": [asdict(change) for change in report.examples_changed],
-        "choosing": _choosing(report.choosing) if report.choosing is not None else None,
+        "choosing": asdict(report.choosing) if report.choosing is not None else None,
         "prompts": [asdict(one) for one in report.prompts],
         "card": report.card,
         "recipe": report.recipe,
         "updated": [asdict(one) for one in report.updated],
         "replay": dict(report.replay) if report.replay is not None else None,
         "comparison": report.comparison.to_json() if report.comparison is not None else None,
-    }
-
-
-def _choosing(found: Choosing) -> dict[str, Any]:
-    trust = found.reliability
-    return {
-        "words": list(found.words),
-        "recall": [asdict(one) for one in found.recall],
-        "reliability": {**asdict(trust), "bins": [asdict(one) for one in trust.bins]} if trust else None,
-        "open_set": [{**asdict(one), "figures": dict(one.figures)} for one in found.open_set],
     }
 
 
@@ -95,7 +85,7 @@ def _system(system: System) -> dict[str, Any]:
                 confusions(found.turns).items(), key=lambda held: (-held[1], held[0])
             )
         ],
-        "reliability": {**asdict(trust), "bins": [asdict(one) for one in trust.bins]} if trust else None,
+        "reliability": asdict(trust) if trust else None,
         "errors": _errors(system),
     }
 

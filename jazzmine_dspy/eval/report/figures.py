@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from jazzmine_dspy.eval.report import charts
-from jazzmine_dspy.eval.report.charts import Dot, Point
+from jazzmine_dspy.eval.report.charts import Dot
 from jazzmine_dspy.eval.report.markup import Markup, tag
 from jazzmine_dspy.eval.report.shown import PANELS, STAGE_NAMES, bounded, by_source, explanation, label
 
@@ -47,15 +48,7 @@ def costs(data: Document) -> list[Markup]:
     found = []
     for metric in ("flow_set_exact", "commands_exact"):
         points = [
-            Point(
-                one["name"],
-                one["usage"]["prompt_tokens_per_turn"],
-                score["value"],
-                score["low"],
-                score["high"],
-                colour(data, i),
-                i == data["shipped"],
-            )
+            replace(_dot(data, i, one["name"], score), x=one["usage"]["prompt_tokens_per_turn"])
             for i, one in enumerate(data["systems"])
             if (score := one["metrics"].get(metric)) and one["usage"]["prompt_tokens_per_turn"] is not None
         ]
@@ -98,7 +91,14 @@ def gains(data: Document) -> Markup:
     span = (min(low, -0.02), reach)
     names = 40 + 6.4 * max(len(row.name) for row in rows)
     return charts.wide(
-        charts.compact("Gains in points", rows, span=span, tick=_signed, width=1060, names=names)
+        charts.compact(
+            "Gains in points",
+            rows,
+            span=span,
+            tick=lambda value: f"{100 * value:+g}" if value else "0",
+            width=1060,
+            names=names,
+        )
     )
 
 
@@ -107,10 +107,6 @@ def _verdict(one: dict[str, float]) -> str:
     if one["low"] is None:
         return "s1"
     return "ship" if one["lower_bound_one_sided"] > 0 else "o-wrong" if one["high"] < 0 else "s1"
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+g}" if value else "0"
 
 
 def legend_of_sources(data: Document) -> Markup:

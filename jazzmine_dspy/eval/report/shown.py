@@ -142,7 +142,7 @@ def resolve(data: Any, path: str) -> Any:
     """What a JSON pointer points at, or None where there is nothing."""
     for step in path.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(data, list):
+        if isinstance(data, list | tuple):
             data = data[int(step)] if int(step) < len(data) else None
         elif isinstance(data, dict):
             data = data.get(step)

@@ -211,7 +211,11 @@ class _Nodes:
             not outcome.repeated or follows.message_id in [one["message_id"] for one in waited]
         )
         turn |= {
-            "replies": [*turn["replies"], _reply(outcome), *_spoken(waited)],
+            "replies": [
+                *turn["replies"],
+                _reply(outcome),
+                *(one for one in waited if one["kind"] != "run_flow"),
+            ],
             "action": {"id": follows.action_id, "flow": follows.flow_name, "lost": False}
             if follows and ours
             else None,
@@ -360,11 +364,6 @@ def _reply(outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
         "text": outcome.reply,
         "question": outcome.question,
     }
-
-
-def _spoken(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without those of flows that have yet to run."""
-    return [reply for reply in replies if reply["kind"] != "run_flow"]
 
 
 def _reply_id(message_id: str) -> str:
