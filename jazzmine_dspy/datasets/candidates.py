@@ -106,11 +106,8 @@ async def export_candidates(
     if redactor is not None:
         _check_slots(redactor, registry)
     left_out: list[str] = []
-    found: list[tuple[float, dict[str, Any]]] = []
-    for conversation_id in conversation_ids:
-        told = await _conversation(store, conversation_id, registry, left_out)
-        if told is not None:
-            found.append(told)
+    told = [await _conversation(store, each, registry, left_out) for each in conversation_ids]
+    found = [each for each in told if each is not None]
     if not found:
         raise DatasetError(
             "No conversation with a user's message is there to export",

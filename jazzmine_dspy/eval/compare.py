@@ -14,6 +14,7 @@ from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.record import Record, RecordedTurn
+from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.eval.significance import SIGNIFICANT, Loss, Paired, holm, loss, mcnemar, paired
 from jazzmine_dspy.models.errors import InputError
 
@@ -234,15 +235,15 @@ def _answered_by_both(
 def _compared(pairs: Sequence[Pair], metric: str, seed: int) -> Paired | None:
     """A metric over turns that both answered; None where it says nothing of them."""
     try:
-        return paired(
-            [one.scores for one, _ in pairs],
-            [two.scores for _, two in pairs],
-            [one.example.conversation_id for one, _ in pairs],
-            metric,
-            seed=seed,
-        )
+        return paired(*_sides(pairs), metric, seed=seed)
     except InputError:
         return None
+
+
+def _sides(pairs: Sequence[Pair]) -> tuple[list[TurnScores], list[TurnScores], list[str]]:
+    """The scores of both programs, and the conversations of the turns."""
+    conversations = [one.example.conversation_id for one, _ in pairs]
+    return [one.scores for one, _ in pairs], [two.scores for _, two in pairs], conversations
 
 
 def _check_same(old: Record, new: Record) -> None:
@@ -373,18 +374,13 @@ def gate(
     if not 0.0 <= margin <= 1.0:
         raise InputError(f"The margin {margin} is no share", remedy="Give one from 0 to 1, such as 0.02.")
     _, _, aim, pairs = _answered_by_both(baseline, program, objective)
-    allowed: Mapping[str, float] = {
-        aim.metric: margin,
-        **{n: v for n, v in aim.constraints.items() if n != aim.metric},
-    }
-    found = []
-    for metric, most in allowed.items():
-        if not any(metric in one.scores or metric in two.scores for one, two in pairs):
-            continue
-        clusters = [one.example.conversation_id for one, _ in pairs]
-        scores = [one.scores for one, _ in pairs], [two.scores for _, two in pairs]
-        found.append(loss(*scores, clusters, metric, margin=most, seed=seed))
-    return Gate(tuple(found), tuple(holm(one.p for one in found)))
+    allowed = {aim.metric: margin} | dict(aim.constraints) | {aim.metric: margin}
+    found = tuple(
+        loss(*_sides(pairs), metric, margin=most, seed=seed)
+        for metric, most in allowed.items()
+        if any(metric in turn.scores for pair in pairs for turn in pair)
+    )
+    return Gate(found, tuple(holm(one.p for one in found)))
 
 
 def _describe_loss(one: Loss, p: float) -> str:

@@ -201,18 +201,10 @@ def _label_turns(turns: Sequence[Mapping[str, Any]], flows: Mapping[str, Flow]) 
         KeyError: a turn lacks a key.
     """
     dialogue = _Dialogue(flows)
-    found = []
-    for turn in turns:
-        if turn["speaker"] == "USER":
-            found.append(dialogue.user(turn["utterance"], turn["frames"]))
-        elif turn["speaker"] == "SYSTEM":
-            dialogue.system(turn["frames"])
-            found.append(LabelledTurn(role=MessageRole.ASSISTANT, text=turn["utterance"]))
-        else:
-            raise BadRowError(f"Unknown speaker {turn['speaker']!r}")
+    found = tuple(dialogue.turn(turn) for turn in turns)
     if not any(turn.role is MessageRole.USER for turn in found):
         raise BadRowError("The user says nothing")
-    return tuple(found)
+    return found
 
 
 class _Dialogue:
@@ -228,7 +220,16 @@ class _Dialogue:
         self._proposed: Values = {}
         self._confirming = False
 
-    def system(self, frames: Sequence[Mapping[str, Any]]) -> None:
+    def turn(self, turn: Mapping[str, Any]) -> LabelledTurn:
+        """A message, the user's with its state and labels; goes on to the state after it."""
+        if turn["speaker"] == "USER":
+            return self._user(turn["utterance"], turn["frames"])
+        if turn["speaker"] != "SYSTEM":
+            raise BadRowError(f"Unknown speaker {turn['speaker']!r}")
+        self._system(turn["frames"])
+        return LabelledTurn(role=MessageRole.ASSISTANT, text=turn["utterance"])
+
+    def _system(self, frames: Sequence[Mapping[str, Any]]) -> None:
         """Take in what the system asks and proposes."""
         self._awaiting, self._proposed, self._confirming = None, {}, False
         if self._flow is None:
@@ -247,7 +248,7 @@ class _Dialogue:
                         listed = said if slot.type != "text" else action["values"]
                         self._proposed[slot.name] = _value(slot, listed, "")
 
-    def user(self, text: str, frames: Sequence[Mapping[str, Any]]) -> LabelledTurn:
+    def _user(self, text: str, frames: Sequence[Mapping[str, Any]]) -> LabelledTurn:
         """The user's message with its state and labels; goes on to the state after it."""
         before, held = self._before()
         frame = self._main(frames)

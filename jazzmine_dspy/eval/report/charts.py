@@ -158,6 +158,18 @@ def _grid(
     return parts
 
 
+def levels(y: Scale, at: Sequence[float], left: float, right: float) -> list[Markup]:
+    """Lines across at some values, each with its value in percent at the left."""
+    return [
+        part
+        for value in at
+        for part in (
+            tag("line", cls="grid", x1=left, x2=right, y1=y(value), y2=y(value)),
+            text(left - 8, y(value) + 4, percent(value), "k", "end"),
+        )
+    ]
+
+
 def _whisker(scale: Scale, row: Dot, y: float) -> Markup:
     size = 6.0 if row.strong else 4.8
     return tag(
@@ -177,12 +189,7 @@ def scatter(label: str, points: Sequence[Dot], *, across: str, up: str, width: f
     most = max([point.x for point in points] + [1.0])
     low, high = domain(end for point in points for end in (point.value, point.low, point.high))
     x, y = Scale(0.0, most * 1.06, left + 14, width - 16), Scale(low, high, bottom, 26.0)
-    parts: list[Markup] = []
-    for value in ticks(low, high, 5):
-        parts += [
-            tag("line", cls="grid", x1=left, x2=width - 8, y1=y(value), y2=y(value)),
-            text(left - 8, y(value) + 4, percent(value), "k", "end"),
-        ]
+    parts = levels(y, ticks(low, high, 5), left, width - 8)
     parts += [
         text(x(value), bottom + 18, f"{value:,.0f}", "k", "middle") for value in ticks(0.0, most * 1.06, 5)
     ]

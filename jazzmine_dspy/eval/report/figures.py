@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +29,8 @@ def legend_of_systems(data: Document) -> Markup:
     return charts.legend([(one["name"], colour(data, i)) for i, one in enumerate(data["systems"])])
 
 
-def panels(data: Document) -> list[Markup]:
+def panels(data: Document) -> Iterator[Markup]:
     """One interval plot for each headline metric that some system has."""
-    found = []
     for metric in PANELS:
         rows = [
             _dot(data, i, one["name"], one["metrics"][metric])
@@ -39,13 +39,11 @@ def panels(data: Document) -> list[Markup]:
         ]
         if rows:
             plot = charts.dots(f"{label(metric)}, percent, by system", rows)
-            found.append(_panel(label(metric), explanation(metric), plot))
-    return found
+            yield _panel(label(metric), explanation(metric), plot)
 
 
-def costs(data: Document) -> list[Markup]:
+def costs(data: Document) -> Iterator[Markup]:
     """Prompt tokens per turn against quality."""
-    found = []
     for metric in ("flow_set_exact", "commands_exact"):
         points = [
             replace(_dot(data, i, one["name"], score), x=one["usage"]["prompt_tokens_per_turn"])
@@ -53,11 +51,10 @@ def costs(data: Document) -> list[Markup]:
             if (score := one["metrics"].get(metric)) and one["usage"]["prompt_tokens_per_turn"] is not None
         ]
         if points:
-            said = f"{label(metric)} against prompt tokens per turn"
+            title = f"{label(metric)} against prompt tokens per turn"
             up = f"{label(metric).lower()}, %"
-            plot = charts.scatter(said, points, across="prompt tokens per turn", up=up)
-            found.append(_panel(label(metric), "", plot))
-    return found
+            plot = charts.scatter(title, points, across="prompt tokens per turn", up=up)
+            yield _panel(label(metric), "", plot)
 
 
 def outcomes(data: Document) -> Markup:
@@ -176,12 +173,7 @@ def learning(data: Document, width: float = 520.0) -> Markup:
     left, top, bottom = 44.0, 14.0, 250.0
     most = max(1, *(one["conversations"] for one in points))
     x, y = charts.Scale(0, most, left, width - 16), charts.Scale(low, high, bottom, top)
-    parts: list[Markup] = []
-    for value in charts.ticks(low, high, 5):
-        parts += [
-            tag("line", cls="grid", x1=left, x2=width - 16, y1=y(value), y2=y(value)),
-            charts.text(left - 8, y(value) + 4, charts.percent(value), "k", "end"),
-        ]
+    parts = charts.levels(y, charts.ticks(low, high, 5), left, width - 16)
     for one in points:
         at, score = x(one["conversations"]), one["score"]
         parts.append(charts.text(at, bottom + 18, str(one["conversations"]), "k", "middle"))

@@ -68,20 +68,17 @@ def _further(one: dict[str, Any]) -> str:
     return "".join(f", {one[what]} {what}" for what in ("refused", "unanswered") if one[what])
 
 
-def _tiles(data: dict[str, Any]) -> list[Markup]:
+def _tiles(data: dict[str, Any]) -> Iterator[Markup]:
     at = f"/systems/{data['shipped']}"
-    found = []
     for name, group, metric in _TILES:
         place = f"{at}/{group}/{metric}"
         if resolve(data, place) is not None:
             low, high = (_figure(data, f"{place}/{bound}", "share") for bound in ("low", "high"))
-            bounds = join(low, DASH, high)
-            if resolve(data, f"{place}/low") is None:
-                bounds = Markup(f"{TOO_FEW} for an interval")
-            found.append(_tile(name, _figure(data, place + "/value", "share"), "%", bounds))
+            few = resolve(data, f"{place}/low") is None
+            bounds = Markup(f"{TOO_FEW} for an interval") if few else join(low, DASH, high)
+            yield _tile(name, _figure(data, place + "/value", "share"), "%", bounds)
     for name, steps, kind, unit in _COSTS:
-        found.append(_tile(name, _figure(data, "/".join((at, *steps)), kind), unit, None))
-    return found
+        yield _tile(name, _figure(data, "/".join((at, *steps)), kind), unit, None)
 
 
 def _tile(name: str, value: Markup, unit: str, below: Markup | None) -> Markup:

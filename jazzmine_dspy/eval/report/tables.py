@@ -110,52 +110,60 @@ def learning(data: Document) -> Table:
 
 def stage_costs(data: Document) -> Table:
     """Cost and latency by system and stage."""
-    rows: list[tuple[Cell, ...]] = []
-    for i, system in enumerate(data["systems"]):
-        stages = ((stage, f"/by_stage/{stage}") for stage in system["usage"]["by_stage"])
-        for stage, inner in (("all", ""), *stages):
-            place = f"/systems/{i}/usage{inner}"
-            rows.append(
-                (
-                    system["name"],
-                    STAGE_NAMES.get(stage, "Whole turn"),
-                    figure(f"{place}/lm_calls_per_turn", "calls"),
-                    figure(f"{place}/prompt_tokens_per_turn", "tokens"),
-                    figure(f"{place}/completion_tokens_per_turn", "tokens"),
-                    figure(f"{place}/cost_per_turn", "money"),
-                    figure(f"{place}/latency_ms/p50", "ms"),
-                    figure(f"{place}/latency_ms/p95", "ms"),
-                    figure(f"{place}/degraded" if inner else f"/systems/{i}/degraded", "count"),
-                )
-            )
-    header = (
-        "System", "Stage", "LM calls per turn", "Prompt tokens per turn", "Completion tokens per turn",
-        "Cost per turn", "p50, ms", "p95, ms", "Degraded",
-    )  # fmt: skip
-    return Table("costs", header, tuple(rows), texts=2)
+    items = (
+        (
+            f"/systems/{i}",
+            {
+                "name": system["name"],
+                "stage": STAGE_NAMES.get(stage, "Whole turn"),
+                "at": f"usage/by_stage/{stage}" if stage else "usage",
+                "degraded": f"usage/by_stage/{stage}/degraded" if stage else "degraded",
+            },
+        )
+        for i, system in enumerate(data["systems"])
+        for stage in ("", *system["usage"]["by_stage"])
+    )
+    return listed(
+        "costs",
+        items,
+        ("System", "name"),
+        ("Stage", "stage"),
+        ("LM calls per turn", lambda one: figure(f"{one['at']}/lm_calls_per_turn", "calls")),
+        ("Prompt tokens per turn", lambda one: figure(f"{one['at']}/prompt_tokens_per_turn", "tokens")),
+        (
+            "Completion tokens per turn",
+            lambda one: figure(f"{one['at']}/completion_tokens_per_turn", "tokens"),
+        ),
+        ("Cost per turn", lambda one: figure(f"{one['at']}/cost_per_turn", "money")),
+        ("p50, ms", lambda one: figure(f"{one['at']}/latency_ms/p50", "ms")),
+        ("p95, ms", lambda one: figure(f"{one['at']}/latency_ms/p95", "ms")),
+        (
+            "Degraded",
+            lambda one: figure(one["degraded"], "count"),
+        ),
+        texts=2,
+    )
 
 
 def sources(data: Document) -> Table:
     """Who answered, and how fast, by system, stage and source."""
-    rows = []
-    for i, system in enumerate(data["systems"]):
-        for stage, source in (
-            (stage, source) for stage, held in system["sources"].items() for source in held
-        ):
-            timed = pointer("systems", i, "latency_by_source", stage, source)
-            rows.append(
-                (
-                    system["name"],
-                    STAGE_NAMES.get(stage, stage),
-                    source,
-                    figure(pointer("systems", i, "sources", stage, source), "share"),
-                    figure(f"{timed}/n", "count"),
-                    figure(f"{timed}/p50", "ms"),
-                    figure(f"{timed}/p95", "ms"),
-                )
-            )
+    rows = tuple(
+        (
+            system["name"],
+            STAGE_NAMES.get(stage, stage),
+            source,
+            figure(pointer("systems", i, "sources", stage, source), "share"),
+            *(
+                figure(pointer("systems", i, "latency_by_source", stage, source, key), kind)
+                for key, kind in (("n", "count"), ("p50", "ms"), ("p95", "ms"))
+            ),
+        )
+        for i, system in enumerate(data["systems"])
+        for stage, held in system["sources"].items()
+        for source in held
+    )
     header = ("System", "Stage", "Source", "Turns answered, %", "Turns", "p50, ms", "p95, ms")
-    return Table("sources", header, tuple(rows), texts=3)
+    return Table("sources", header, rows, texts=3)
 
 
 def slices(data: Document) -> Table:

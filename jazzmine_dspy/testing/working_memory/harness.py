@@ -136,6 +136,20 @@ async def stored_state(store: WorkingMemoryStore, conversation_id: str = "c1") -
     return state
 
 
+async def stored_flow(store: WorkingMemoryStore) -> ActiveFlowState:
+    """The flow under way, which has to be there."""
+    active = (await stored_state(store)).active_flow
+    assert active is not None
+    return active
+
+
+async def save_flow(store: WorkingMemoryStore, **slots: Any) -> WorkingMemory:
+    """Begin a conversation, and write it with a flow under way."""
+    state = await store.get_or_create("c1", "u1")
+    state.active_flow = flow(**slots)
+    return await store.save(state)
+
+
 def flow(name: str = "order", **slots: Any) -> ActiveFlowState:
     """A flow under way with these values."""
     return ActiveFlowState(flow_name=name, slots={k: SlotState(name=k, value=v) for k, v in slots.items()})

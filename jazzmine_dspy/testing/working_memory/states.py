@@ -35,6 +35,8 @@ from jazzmine_dspy.testing.working_memory.harness import (
     Suite,
     flow,
     reply,
+    save_flow,
+    stored_flow,
     stored_state,
     with_timeout,
 )
@@ -203,19 +205,14 @@ class StateSuite(Suite):
         state = await store.get_or_create("c1", text)
         state.active_flow = flow(**{text: text})
         await store.save(state)
-        read = await stored_state(store)
-        assert read.active_flow is not None
-        assert (read.user_id, read.active_flow.values) == (text, {text: text})
+        assert (await stored_state(store)).user_id == text
+        assert (await stored_flow(store)).values == {text: text}
 
     @pytest.mark.parametrize("value", VALUES, ids=repr)
     async def test_a_value_comes_back_as_it_was(self, store: WorkingMemoryStore, value: Any) -> None:
-        state = await store.get_or_create("c1", "u1")
-        state.active_flow = flow(a=value)
-        await store.save(state)
-        read = await stored_state(store)
-        assert read.active_flow is not None
+        await save_flow(store, a=value)
         # Compared as text, since 0 == False and -0.0 == 0.
-        assert repr(read.active_flow.slots["a"].value) == repr(value)
+        assert repr((await stored_flow(store)).slots["a"].value) == repr(value)
 
     async def test_a_large_state_comes_back(self, store: WorkingMemoryStore) -> None:
         text = "0123456789abcdef" * 64 * 1024
@@ -232,16 +229,12 @@ class StateSuite(Suite):
         assert (await reply(store, "small again")).version == before.version + 1
 
     async def test_changing_what_was_read_changes_nothing_kept(self, store: WorkingMemoryStore) -> None:
-        state = await store.get_or_create("c1", "u1")
-        state.active_flow = flow(a=["x"])
-        await store.save(state)
-        read = await stored_state(store)
-        assert read.active_flow is not None
-        read.active_flow.slots["a"].value.append("y")
-        read.active_flow.transition_to(FlowStatus.FAILED)
-        again = await stored_state(store)
-        assert again.active_flow is not None
-        assert (again.active_flow.values, again.active_flow.status) == ({"a": ["x"]}, "active")
+        await save_flow(store, a=["x"])
+        read = await stored_flow(store)
+        read.slots["a"].value.append("y")
+        read.transition_to(FlowStatus.FAILED)
+        again = await stored_flow(store)
+        assert (again.values, again.status) == ({"a": ["x"]}, "active")
 
     async def test_changing_what_was_saved_changes_nothing_kept(self, store: WorkingMemoryStore) -> None:
         state = await store.get_or_create("c1", "u1")
