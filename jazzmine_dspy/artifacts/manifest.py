@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -56,13 +56,6 @@ class _Manifest(_Fact):
     recipe: _Recipe | None = None
 
 
-class Checked(NamedTuple):
-    """A manifest, and the content of the files that it vouches for."""
-
-    manifest: dict[str, Any]
-    files: dict[str, bytes]
-
-
 def manifest_of(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
     """The manifest of some files, sealed with its own hash.
 
@@ -87,10 +80,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         ArtifactError: a byte was changed, a file is missing or is none, the format is newer or older, or a signature
             is another.
     """
-    return read_checked(folder).manifest
+    return read_checked(folder)[0]
 
 
-def read_checked(folder: Path) -> Checked:
+def read_checked(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """A manifest with its files, each read once, so that what was checked is what is used.
 
     Raises:
@@ -118,7 +111,7 @@ def _replaced(folder: Path, raw: bytes) -> bool:
         return False
 
 
-def _checked(folder: Path, raw: bytes) -> Checked:
+def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     path = folder / MANIFEST
     manifest = _parsed(raw, path)
     _check_format(manifest, path)
@@ -142,7 +135,7 @@ def _checked(folder: Path, raw: bytes) -> Checked:
                 remedy="Compile it again, or install the version of jazzmine-dspy that compiled it: "
                 f"{manifest['code'][:40]}.",
             )  # fmt: skip
-    return Checked(manifest, files)
+    return manifest, files
 
 
 def _parsed(raw: bytes, path: Path) -> dict[str, Any]:

@@ -82,14 +82,18 @@ def build_graph(
     """
     nodes = _Nodes(service, ActionRunner(service, dict(actions or {}), deadline), answer, deadline)
     graph = StateGraph(_State, input_schema=GraphInput, output_schema=GraphState)
-    graph.add_node("understand", nodes.understand)
-    graph.add_node("validate", _mirroring("slots", "conversation_state"))
-    graph.add_node("digression", nodes.digression)
-    graph.add_node("flow_stack", _mirroring("flow_stack", "slots", "conversation_state"))
-    graph.add_node("confirm", _mirroring("conversation_state"))
-    graph.add_node("action", nodes.action)
-    graph.add_node("respond", nodes.respond)
-    graph.add_node("wait", wait)
+    steps: dict[str, Any] = {
+        "understand": nodes.understand,
+        "validate": _mirroring("slots", "conversation_state"),
+        "digression": nodes.digression,
+        "flow_stack": _mirroring("flow_stack", "slots", "conversation_state"),
+        "confirm": _mirroring("conversation_state"),
+        "action": nodes.action,
+        "respond": nodes.respond,
+        "wait": wait,
+    }
+    for name, node in steps.items():
+        graph.add_node(name, node)
     graph.add_edge(START, "understand")
     graph.add_conditional_edges("understand", nodes.first, list(ROUTES))
     for name in ("validate", "digression", "flow_stack", "confirm", "action"):
