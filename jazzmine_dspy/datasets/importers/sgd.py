@@ -255,7 +255,9 @@ class _Dialogue:
         flow = self._flow_of(frame)
         started = flow is not None and (self._flow is None or flow.name != self._flow.name)
         acts = {action["act"] for item in frames for action in item["actions"]}
-        commands = self._answers(acts)
+        commands: list[c.Command] = []
+        if self._confirming:
+            commands += [c.Affirm()] if "AFFIRM" in acts else [c.Deny()] if "NEGATE" in acts else []
         told = True
         for item in frames:
             if item is not frame and self._flow is not None and item["service"] == self._flow.category:
@@ -321,11 +323,6 @@ class _Dialogue:
         if name not in self._flows:
             raise BadRowError(f"Unknown intent {name!r}: the schema has none such")
         return self._flows[name]
-
-    def _answers(self, acts: set[str]) -> list[c.Command]:
-        if not self._confirming:
-            return []
-        return [c.Affirm()] if "AFFIRM" in acts else [c.Deny()] if "NEGATE" in acts else []
 
     def _changes(
         self, frame: Mapping[str, Any], flow: Flow, held: Values, text: str
