@@ -19,7 +19,6 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.testing.working_memory.harness import (
     Harness,
     Suite,
-    needs,
     stored_flow,
     stored_state,
     with_timeout,
@@ -220,7 +219,6 @@ class OperationSuite(Suite):
         state = await stores[1].finish_action("c1", {"paid": 5})
         assert (state.status, state.flow_history[-1].result) == ("idle", {"paid": 5})
 
-    @needs("leases")
     async def test_an_operation_of_a_lost_turn_is_refused_and_changes_nothing(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:

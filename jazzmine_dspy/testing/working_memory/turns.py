@@ -20,7 +20,6 @@ from jazzmine_dspy.testing.working_memory.harness import (
     Suite,
     background_turn,
     count,
-    needs,
     reply,
     stored_state,
     take_turn,
@@ -202,7 +201,6 @@ class TurnSuite(Suite):
         async with store.turn("c1") as second:
             assert second > first
 
-    @needs("expiry")
     async def test_numbers_grow_on_after_expiry(self, harness: Harness) -> None:
         store = await harness.make(ttl=100.0)
         async with store.turn("c1") as first:
@@ -211,7 +209,6 @@ class TurnSuite(Suite):
         async with store.turn("c1") as second:
             assert second > first
 
-    @needs("leases")
     async def test_a_late_write_is_refused_once_another_turn_has_begun(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -227,7 +224,6 @@ class TurnSuite(Suite):
                 await reply(other, "in time")
         assert (await stored_state(store)).last_agent_response == "in time"
 
-    @needs("leases")
     async def test_the_newest_of_three_turns_wins(self, harness: Harness) -> None:
         stores = [await harness.make() for _ in range(3)]
         turns = [one.turn("c1") for one in stores]
@@ -244,7 +240,6 @@ class TurnSuite(Suite):
             await turn.__aexit__(None, None, None)
         assert (await stored_state(stores[0])).last_agent_response == "by the newest"
 
-    @needs("leases")
     async def test_ending_a_lost_turn_leaves_the_other_one_its_lock(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -260,7 +255,6 @@ class TurnSuite(Suite):
         await reply(other, "undisturbed")
         await newer.__aexit__(None, None, None)
 
-    @needs("leases")
     async def test_a_lost_turn_that_nobody_followed_can_still_write(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -269,7 +263,6 @@ class TurnSuite(Suite):
             await harness.lose_lease("c1")
             assert (await store.save(state)).version == 1
 
-    @needs("leases")
     async def test_a_lost_turn_cannot_make_the_conversation(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -282,7 +275,6 @@ class TurnSuite(Suite):
                 await other.get_or_create("c1", "in time")
         assert (await stored_state(store)).user_id == "in time"
 
-    @needs("leases", "expiry")
     async def test_a_late_write_does_not_reach_a_conversation_expired_and_begun_anew(
         self, harness: Harness
     ) -> None:
