@@ -89,15 +89,15 @@ def read_checked(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     Raises:
         ArtifactError: as :func:`read_manifest`.
     """
-    for attempt in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS - 1):
         raw = b""
         try:
             raw = read_file(folder, MANIFEST)
             return _checked(folder, raw)
         except ArtifactError:
-            if attempt == _ATTEMPTS - 1 or not _replaced(folder, raw):
+            if not _replaced(folder, raw):
                 raise
-    raise AssertionError("unreachable")
+    return _checked(folder, read_file(folder, MANIFEST))
 
 
 def _replaced(folder: Path, raw: bytes) -> bool:
