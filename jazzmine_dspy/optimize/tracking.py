@@ -14,7 +14,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
-from jazzmine_dspy.artifacts.store import experiment_of
+from jazzmine_dspy.artifacts.publishing import experiment_of
 from jazzmine_dspy.models.errors import ArtifactError, RecipeError, format_error
 
 log = logging.getLogger("jazzmine_dspy")
