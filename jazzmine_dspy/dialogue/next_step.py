@@ -12,7 +12,6 @@ from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question
 from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
-from jazzmine_dspy.memory.working.operations.slots import count_attempt, exhaust_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
@@ -240,7 +239,9 @@ class NextStepPolicy(CommandApplier):
                 self._hold(running)
             name = running.flow_name if running else None
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
-        exhaust_attempts(running.slots[step.slot])
+        # It is not asked for again before the conversation gets on.
+        slot = running.slots[step.slot]
+        slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
         flow = self.registry[running.flow_name]
         other = slots.pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
@@ -317,7 +318,7 @@ class NextStepPolicy(CommandApplier):
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""
         held = running.slots[name]
-        count_attempt(held)
+        held.attempts += 1
         if self._been_elsewhere(running, name):
             return self._escalate(running, name)
         flow = self.registry[running.flow_name]

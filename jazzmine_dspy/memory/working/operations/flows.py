@@ -89,8 +89,7 @@ def resume_flow(state: WorkingMemory, name: str | None = None) -> None:
     if name is not None and _is_active(state, name):
         what = f"Flow {name!r} is running already"
     paused = join_names(flow.flow_name for flow in reversed(state.paused))
-    require(state, found, what, f"Paused are: {paused}.")
-    assert found is not None
+    found = require(state, found, what, f"Paused are: {paused}.")
     state.paused = [flow for flow in state.paused if flow is not found]
     pause_active_flow(state)
     found.deferred, found.paused_at_turn = False, None

@@ -296,10 +296,8 @@ def finish_action(state: WorkingMemory, result: Any = None, failed: bool = False
     flow = state.active_flow
     if flow is None:
         return
-    if failed:
-        end_flow(state, flow, FlowStatus.FAILED, result=given, reason="the action failed")
-    else:
-        end_flow(state, flow, FlowStatus.COMPLETED, result=given)
+    status, reason = (FlowStatus.FAILED, "the action failed") if failed else (FlowStatus.COMPLETED, "")
+    end_flow(state, flow, status, result=given, reason=reason)
 
 
 def enqueue(state: WorkingMemory, message: QueuedMessage) -> None:
@@ -311,9 +309,7 @@ def enqueue(state: WorkingMemory, message: QueuedMessage) -> None:
         StateError: no action is running, so that nothing has to wait.
         QueueFullError: twenty messages wait.
     """
-    if any(waiting.message_id == message.message_id for waiting in state.queue):
-        return
-    if message.message_id in state.started_message_ids:
+    if message.message_id in (*state.started_message_ids, *(waiting.message_id for waiting in state.queue)):
         return
     require(state, state.action, "No action is running", "Begin the message's turn with begin_turn.")
     if len(state.queue) >= QUEUE_KEPT:
@@ -331,11 +327,7 @@ def dequeue(state: WorkingMemory) -> QueuedMessage | None:
     Returns:
         The message; None where none waits, or an action is running, for whose end they have to wait.
     """
-    if state.action is not None or not state.queue:
-        return None
-    first, *others = state.queue
-    state.queue = others
-    return first
+    return state.queue.pop(0) if state.queue and state.action is None else None
 
 
 def _entities(raw: list[dict[str, Any]]) -> list[Entity]:
