@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import minilm
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
 from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children, skip_native_exit
 from jazzmine_dspy.models.parsing import cache_folder
@@ -36,7 +37,7 @@ _RETRY_AFTER = 60.0
 """Seconds for which a failed load is not tried again: offline, fastembed takes 39 s to give up a download."""
 
 
-class FastembedEmbedder:
+class FastembedEmbedder(Shared):
     """Turns texts into unit vectors. Loads its model on first use; may be shared by threads.
 
     Args:
@@ -82,9 +83,6 @@ class FastembedEmbedder:
             leave_to_parent(self._loaded)
             skip_native_exit()
         self._vectors.renew_after_fork()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FastembedEmbedder:
-        return self
 
     @property
     def fingerprint(self) -> str:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.procedural import jazzmine_layout, ranking
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
-from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter, open_engine
 from jazzmine_dspy.memory.procedural.points import points_for
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import (
@@ -28,6 +27,7 @@ from jazzmine_dspy.memory.procedural.recall import (
     stored_flows,
 )
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport, report, stored_points
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.text import checked_text
 
@@ -42,7 +42,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}/?")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class QdrantProceduralMemory:
+class QdrantProceduralMemory(Shared):
     """The flows of agents in Qdrant, for many workers at once, and for jazzmine too.
 
     Connections are opened at the first call. Agents share the collections of a prefix; nothing here sees or touches
@@ -132,9 +132,6 @@ class QdrantProceduralMemory:
 
     def __repr__(self) -> str:
         return f"QdrantProceduralMemory({self.where!r}, prefix={self.prefix!r}, layout={self.layout!r})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> QdrantProceduralMemory:
-        return self
 
     async def __aenter__(self) -> QdrantProceduralMemory:
         return self
