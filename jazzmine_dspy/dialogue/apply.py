@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.dialogue import escalation, slots, stack
-from jazzmine_dspy.dialogue.questions import Flows
+from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.questions import Flows, asked_which
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, TurnCache, WorkingMemory
-from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
+from jazzmine_dspy.memory.working.operations import (
+    clear_slot,
+    collect_slot,
+    confirm_action,
+    deny_action,
+    resume_flow,
+    start_flow,
+)
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.base import thaw
@@ -89,7 +96,7 @@ class CommandApplier(Dialogue):
         open_question = self.state.pending_confirmation
         if open_question is None:
             return self.person_offered and self.hand_over()
-        if self.asks_again or self.state.handed_over or escalation.asked_which(self.state):
+        if self.asks_again or self.state.handed_over or asked_which(self.state):
             # The last reply did not put this question: "ok" may be about that reply. The question is put again.
             self.state.handed_over, self.state.escalation, self.state.question_counts = False, "", {}
             self.asks_again = True
@@ -145,9 +152,9 @@ class CommandApplier(Dialogue):
             self.slot_owner = waiting or stack.defer(state, self.registry[name], position)
             return True
         if waiting is not None:
-            stack.resume(state, name)
+            resume_flow(state, name)
         else:
-            stack.start(state, self.registry[name])
+            start_flow(state, self.registry[name])
         self.slot_owner = state.active_flow
         self.deferred_at = len(state.paused)
         return True
@@ -160,7 +167,7 @@ class CommandApplier(Dialogue):
         # Slots that follow are its own.
         self.slot_owner = found
         if not self.affirmed:
-            stack.resume(self.state, found.flow_name)
+            resume_flow(self.state, found.flow_name)
             return True
         # The flow just confirmed runs first.
         self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
@@ -195,7 +202,7 @@ class CommandApplier(Dialogue):
                 end_flow(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
             return True
         end_flow(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
-        stack.start(state, self.registry[running.flow_name])
+        start_flow(state, self.registry[running.flow_name])
         return True
 
     # --- slots -------------------------------------------------------------------------------------------

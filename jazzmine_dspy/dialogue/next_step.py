@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.dialogue import escalation, questions, slots, stack
+from jazzmine_dspy.dialogue import questions, slots, stack
 from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
 from jazzmine_dspy.dialogue.events import Events, turn_events
 from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
@@ -62,7 +62,7 @@ def apply_decision(
     """
     before, state = state, state.model_copy(deep=True)
     key_before = questions.progress_key(state)
-    person_offered = escalation.offer_is_open(state)
+    person_offered = questions.offer_is_open(state)
     expired = _begin(state, decision, registry, message_id)
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
@@ -168,9 +168,9 @@ class NextStepPolicy(CommandApplier):
         if self.state.handed_over and self._waits:
             self.suppress_question = True
             brief = bool(self.replies) and self.talk in ("thanks", "farewell", "noted")
-            return escalation.after_hand_over(self.state, flow, brief=brief)
-        if self.decision.escalation and escalation.may_offer(self.state):
-            return escalation.offer(self.state, self.decision.escalation.reason, flow)
+            return questions.after_hand_over(self.state, flow, brief=brief)
+        if self.decision.escalation and questions.may_offer(self.state):
+            return questions.offer_person(self.state, self.decision.escalation.reason, flow)
         return None
 
     def _apologize(self, progressed: bool) -> None:
@@ -281,7 +281,7 @@ class NextStepPolicy(CommandApplier):
     def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
         if self.repeated and self.person_offered:
-            return escalation.offer(self.state, self.state.escalation, self._flow())
+            return questions.offer_person(self.state, self.state.escalation, self._flow())
         waiting = stack.find_paused(self.state, self.offered) if self.repeated and self.offered else None
         if waiting is not None:
             again, last = stack.offer(waiting, self.registry), self.state.last_agent_response

@@ -251,10 +251,6 @@ class Conversations:
         current = await self.messages.get_conversation(state.conversation_id)
         return dict(current.episode_summaries) if current else {}
 
-    async def save(self, state: WorkingMemory) -> WorkingMemory:
-        """Save the state; fails if another version was written since it was read."""
-        return await self.working_memory.save(state)
-
 
 @contextmanager
 def _unavailable() -> Iterator[None]:

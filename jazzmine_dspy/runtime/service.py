@@ -247,7 +247,7 @@ class Runtime:
                     where=f"conversation {conversation_id!r}",
                     remedy="Begin an action when the next step is run_flow, before the next message.",
                 )
-            return await self._conversations.save(self._taker.with_action_begun(state))
+            return await self._conversations.working_memory.save(self._taker.with_action_begun(state))
 
     async def finish_action(
         self,
@@ -293,7 +293,7 @@ class Runtime:
                 state.action_results = [*state.action_results, done][-ACTION_RESULTS_KEPT:]
             if step.kind == "run_flow" and (begin or state.queue):
                 state = self._taker.with_action_begun(state)
-            state = await self._conversations.save(state)
+            state = await self._conversations.working_memory.save(state)
         state, drained = await self._taker.drain_all(state, begin)
         self._episodes.hand_on(self.on_episode, drained)
         return ActionOutcome(
@@ -371,7 +371,7 @@ class Runtime:
             end_turn(state, reply, intent)
             if trace_id == state.open_trace:
                 state.open_trace = None
-            await self._conversations.save(state)
+            await self._conversations.working_memory.save(state)
             return message
 
 

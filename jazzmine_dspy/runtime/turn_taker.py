@@ -158,7 +158,7 @@ class TurnTaker:
             after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
         after.outbox = [*after.outbox, outbox_entry(message, trace)]
-        saved = await self._conversations.save(after)
+        saved = await self._conversations.working_memory.save(after)
         try:
             saved = await self._conversations.delivered(saved)
         except (MemoryUnavailableError, StateError) as error:
@@ -268,7 +268,7 @@ class TurnTaker:
         operations.enqueue(state, incoming)
         # A message whose turn has begun before does not wait again.
         repeated = incoming not in state.queue
-        saved = await self._conversations.save(state)
+        saved = await self._conversations.working_memory.save(state)
         return self.queued(saved, incoming.message_id, repeated=repeated)
 
     async def known(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.dialogue.escalation import open_yes_no
+from jazzmine_dspy.dialogue.questions import open_yes_no
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
@@ -200,7 +200,7 @@ def build_turn(
         confirming=open_yes_no(state),
         clarifying=clarifying(state),
         offering=state.offered_flow,
-        history=tuple(_history_message(message) for message in history),
+        history=tuple(history_message(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],
         episode_summaries=tuple(dict.fromkeys([*episodes, *incoming.episode_summaries]))[-MAX_SNIPPETS:],
@@ -221,9 +221,10 @@ def clarifying(state: WorkingMemory) -> tuple[str, ...]:
     return last.choices if isinstance(last, NextStep) else ()
 
 
-def _history_message(message: Message) -> HistoryMessage:
+def history_message(message: Any) -> HistoryMessage:
+    """A stored message as a turn shows it, our own or one of jazzmine's."""
     return HistoryMessage(
-        role=message.role,
+        role=message.role.value,
         text=message.original_content,
         enhanced=message.enhanced_message,
         is_continuation=message.is_continuation,

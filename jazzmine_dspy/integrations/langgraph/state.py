@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
-from jazzmine_dspy.dialogue.escalation import offer_is_open
+from jazzmine_dspy.dialogue.questions import offer_is_open
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
