@@ -16,7 +16,7 @@ from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import QueuedMessage, WorkingMemory, WorkingMemoryStore
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Conversation
-from jazzmine_dspy.runtime.hooks import Loading
+from jazzmine_dspy.runtime.hooks import Loading, ends_in_time
 from jazzmine_dspy.runtime.tracing import deliver, ensure_conversation
 from jazzmine_dspy.runtime.turns import milliseconds, resume_counting
 
@@ -56,16 +56,12 @@ async def answered(call: Awaitable[T], name: str, seconds: float | None) -> T:
         raise _late(name, seconds)
     task = asyncio.ensure_future(call)
     try:
-        # A timeout would wait for a call that ignores cancellation; this does not.
-        await asyncio.wait([task], timeout=seconds)
+        ended = await ends_in_time(task, seconds)
     except asyncio.CancelledError:
         task.cancel()
-        await asyncio.wait([task], timeout=_LETTING_GO_S)
-        _forget(task)
+        await ends_in_time(task, _LETTING_GO_S)
         raise
-    if not task.done():
-        task.cancel()
-        _forget(task)
+    if not ended:
         if silent is not None:
             silent.add(name)
         raise _late(name, seconds)
@@ -111,11 +107,6 @@ def _late(name: str, seconds: float | None) -> MemoryUnavailableError:
     return MemoryUnavailableError(
         f"The {name} did not answer within {seconds or 0:g} s", remedy="See whether it is up."
     )
-
-
-def _forget(task: asyncio.Future[Any]) -> None:
-    """Retrieve the error of a task when it ends, so that asyncio does not report it."""
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"

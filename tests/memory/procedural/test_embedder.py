@@ -206,17 +206,6 @@ def test_links_into_a_vanished_environment_are_renewed(minilm: FastembedEmbedder
     )
 
 
-def test_where_links_cannot_be_made_files_are_copied(
-    minilm: FastembedEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError("no links here")
-
-    monkeypatch.setattr(Path, "symlink_to", refuse)
-    made = FastembedEmbedder(cache_dir=tmp_path).embed(["hello"])
-    assert np.array_equal(made, minilm.embed(["hello"]))
-
-
 def test_a_cache_that_cannot_be_written(minilm: FastembedEmbedder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way of a folder")
     made = FastembedEmbedder(cache_dir=tmp_path / "file" / "cache").embed(["hello"])
