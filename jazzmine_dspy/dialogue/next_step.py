@@ -190,8 +190,9 @@ class NextStepPolicy(CommandApplier):
             if running is not None and not unchanged_no:
                 self._hold(running)
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
-        if self.escalated is not None and _given_up(*self.escalated):
-            return self._escalate(*self.escalated)
+        owner, slot = self.escalated or (None, "")
+        if owner is not None and not owner.ended and owner.slots[slot].attempts >= ATTEMPTS_ALLOWED:
+            return self._escalate(owner, slot)
         if self.flows_to_choose_from is not None:
             return self._clarify(self.flows_to_choose_from, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
@@ -342,7 +343,3 @@ class NextStepPolicy(CommandApplier):
             return False
         # The yes is for the values in the question: another value is a new question.
         return all(running.values.get(name, value) == value for name, value in self.agreed.items())
-
-
-def _given_up(flow: ActiveFlowState, name: str) -> bool:
-    return not flow.ended and flow.slots[name].attempts >= ATTEMPTS_ALLOWED

@@ -162,14 +162,13 @@ def wait(state: WorkingMemory, registry: Flows) -> NextStep:
     """The answer to a message that asks for time: what was asked stays open, is not said again, and does not count."""
     running = state.active_flow
     flow = registry.get(running.flow_name) if running is not None else None
-    last = state.processed[-1].next_step if state.processed else None
     return NextStep(
         kind="answer",
         flow=running.flow_name if running is not None else None,
         slot=running.awaiting if running is not None else None,
         text=say("wait", flow, running.values if running is not None else {}),
         # The next message may still answer which of these is meant.
-        choices=last.choices if isinstance(last, NextStep) else (),
+        choices=clarifying(state),
     )
 
 
@@ -279,10 +278,10 @@ def after_hand_over(state: WorkingMemory, flow: Flow | None, *, brief: bool) -> 
     )
 
 
-def asked_which(state: WorkingMemory) -> bool:
-    """Whether the last reply asked which flow is meant."""
+def clarifying(state: WorkingMemory) -> tuple[str, ...]:
+    """Flows between which the last turn asked to choose; what came of it is kept with the message."""
     last = state.processed[-1].next_step if state.processed else None
-    return isinstance(last, NextStep) and bool(last.choices)
+    return last.choices if isinstance(last, NextStep) else ()
 
 
 def open_yes_no(state: WorkingMemory) -> Confirming | None:

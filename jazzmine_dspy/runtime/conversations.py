@@ -67,14 +67,8 @@ async def answered(call: Awaitable[T], name: str, seconds: float | None) -> T:
         raise _late(name, seconds)
     if task.cancelled():
         raise MemoryUnavailableError(f"The {name} gave up", remedy="Look at its log.")
-    error = task.exception()
-    if error is None:
+    with _unavailable(name):
         return task.result()
-    if isinstance(error, JazzmineError) or not isinstance(error, Exception):
-        raise error
-    raise MemoryUnavailableError(
-        f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
-    ) from error
 
 
 class BoundedStore:
@@ -154,7 +148,7 @@ class Conversations:
         self._turns[conversation_id] += 1
         try:
             async with AsyncExitStack() as turn:
-                with _unavailable():
+                with _unavailable(WORKING_MEMORY):
                     async with asyncio.timeout(limit):
                         await turn.enter_async_context(self.working_memory.turn(conversation_id))
                 released = turn.pop_all()
@@ -164,15 +158,13 @@ class Conversations:
                 if not await released.__aexit__(type(error), error, error.__traceback__):
                     raise
             else:
-                with _unavailable():
+                with _unavailable(WORKING_MEMORY):
                     async with asyncio.timeout(self._deadline):
                         await released.aclose()
         finally:
             self._turns -= Counter([conversation_id])
 
-    async def opened(
-        self, conversation_id: str, incoming: QueuedMessage, loading: Loading | None = None
-    ) -> WorkingMemory:
+    async def opened(self, conversation_id: str, incoming: QueuedMessage, loading: Loading) -> WorkingMemory:
         """Return the state for a new message, after storing what the previous turn could not store.
 
         Args:
@@ -191,8 +183,6 @@ class Conversations:
         try:
             await ensure_conversation(conversation, self.messages)
         except MemoryUnavailableError as error:
-            if loading is None:
-                raise
             loading.note(MESSAGES, error)
         state = await self.working_memory.get_or_create(conversation_id, user, agent)
         if state.user_id != user:
@@ -206,7 +196,7 @@ class Conversations:
             if not state.turn_number:
                 await resume_counting(state, self.messages)
         except MemoryUnavailableError as error:
-            if loading is None or len(state.outbox) >= MAX_OUTBOX:
+            if len(state.outbox) >= MAX_OUTBOX:
                 raise
             loading.note(MESSAGES, error)
         return state
@@ -244,13 +234,13 @@ class Conversations:
 
 
 @contextmanager
-def _unavailable() -> Iterator[None]:
-    """Convert errors of a store at the beginning or end of a turn to MemoryUnavailableError."""
+def _unavailable(name: str) -> Iterator[None]:
+    """Convert errors of a store, other than those of this package, to MemoryUnavailableError."""
     try:
         yield
     except JazzmineError:
         raise
     except Exception as error:
         raise MemoryUnavailableError(
-            f"The {WORKING_MEMORY} failed: {format_error(error)}", remedy="See whether it is up."
+            f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
         ) from error

@@ -69,18 +69,15 @@ class Loading:
         if task is None:
             return default
         limit = self._limits[name]
-        if not await ends_in_time(task, limit and max(0.0, limit[1] - self._loop.time())):
-            self.note(name, DeadlineError(f"No answer within {limit[0] if limit else 0:g} s"))
-            return default
-        if task.cancelled():
-            self.note(name, asyncio.CancelledError())
-            return default
-        error = task.exception()
-        if error is None:
-            result: T = task.result()
-            return result
-        if not isinstance(error, errors):
-            raise error
+        error: BaseException = DeadlineError(f"No answer within {limit[0] if limit else 0:g} s")
+        if await ends_in_time(task, limit and max(0.0, limit[1] - self._loop.time())):
+            failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if failure is None:
+                result: T = task.result()
+                return result
+            if not isinstance(failure, errors | asyncio.CancelledError):
+                raise failure
+            error = failure
         self.note(name, error)
         return default
 

@@ -114,23 +114,19 @@ class Runtime:
         validation_deadline: float = VALIDATION_DEADLINE,
         on_episode: EpisodeHook | None = None,
     ) -> None:
-        bound: dict[str, Any] = {}
-        if flows is not None:
-            own = isinstance(flows, FlowRegistry)
-            bound["registry"] = flows if own else FlowRegistry(flows, agent_id=agent_id)
-        self._program: TurnProgram = (
-            program
-            if not bound and procedural_memory is None and cache is None
-            else program.deepcopy().bind(**bound)
-        )
-        if cache is not None:
-            self._program.bind(cache=cache)
+        if flows is not None and not isinstance(flows, FlowRegistry):
+            flows = FlowRegistry(flows, agent_id=agent_id)
+        bound: dict[str, Any] = {
+            name: part for name, part in (("registry", flows), ("cache", cache)) if part is not None
+        }
+        is_own = bool(bound) or procedural_memory is not None
+        self._program: TurnProgram = program.deepcopy().bind(**bound) if is_own else program
         embedder = self._program.bindings.embedder
         if procedural_memory is not None:
             index = self._program.bindings.recall
             recall = with_fallback(procedural_memory, self.registry, index, embedder, agent_id)
             self._program.bind(recall=recall)
-        if bound and self._program.bindings.recall is None and embedder is not None:
+        if flows is not None and self._program.bindings.recall is None and embedder is not None:
             self._program.bind(recall=FlowIndex(self._program.registry, embedder))
         self.working_memory: WorkingMemoryStore = working_memory or InMemoryWorkingMemoryStore()
         self.messages: MessageStore = messages or InMemoryMessageStore()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.dialogue.questions import open_yes_no
+from jazzmine_dspy.dialogue.questions import clarifying, open_yes_no
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
@@ -19,7 +19,6 @@ from jazzmine_dspy.models.base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import USER_TURNS, episode_line, prune
 from jazzmine_dspy.models.messages import Message, MessageRole
-from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, EntityView, HistoryMessage, Turn
 
@@ -213,12 +212,6 @@ def build_turn(
         timezone=incoming.timezone or zone_of(now),
         locale=incoming.locale or "en",
     )
-
-
-def clarifying(state: WorkingMemory) -> tuple[str, ...]:
-    """Flows between which the last turn asked to choose; what came of it is kept with the message."""
-    last = state.processed[-1].next_step if state.processed else None
-    return last.choices if isinstance(last, NextStep) else ()
 
 
 def history_message(message: Any) -> HistoryMessage:

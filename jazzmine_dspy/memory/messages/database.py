@@ -181,7 +181,10 @@ class Database:
         self, opened: _Opened, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]
     ) -> T:
         if not opened.has_tables:
-            if not opened.transaction(_has_tables, False, connections):
+            has_tables = opened.transaction(
+                lambda c: sa.inspect(c).has_table("jazzmine_messages"), False, connections
+            )
+            if not has_tables:
                 opened.transaction(_create_tables, True, connections)
             opened.has_tables = True
         try:
@@ -242,10 +245,6 @@ def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:
         sa.event.listen(engine, "connect", prepare)
     sa.event.listen(engine, "begin", begin)
     return engine
-
-
-def _has_tables(connection: sa.Connection) -> bool:
-    return bool(sa.inspect(connection).has_table("jazzmine_messages"))
 
 
 def _create_tables(connection: sa.Connection) -> None:

@@ -104,7 +104,7 @@ class FastembedEmbedder(Shared):
     @property
     def feature_size(self) -> int:
         """Length of a row of :meth:`features`."""
-        return self._row_size
+        return self.size * (len(minilm.STATES) if self.model == minilm.NAME else 1)
 
     @property
     def in_process(self) -> bool:
@@ -132,7 +132,7 @@ class FastembedEmbedder(Shared):
             EmbeddingError: as of :meth:`embed`.
         """
         rows = self._rows(texts)
-        if self._row_size != self.size:
+        if self.feature_size != self.size:
             rows[:, : self.size] *= _UPPER
             rows[:, self.size :] *= _LOWER
         return rows
@@ -145,10 +145,6 @@ class FastembedEmbedder(Shared):
         """Drop cached vectors."""
         self._vectors.clear()
 
-    @property
-    def _row_size(self) -> int:
-        return self.size * (len(minilm.STATES) if self.model == minilm.NAME else 1)
-
     def _rows(self, texts: Sequence[str]) -> Vector:
         """Shape (number of texts, row size): the vectors, and of ``minilm`` those of the layer before beside them."""
         import numpy as np
@@ -157,7 +153,7 @@ class FastembedEmbedder(Shared):
         # Batches of like length: a batch is padded to its longest text.
         missing = sorted(dict.fromkeys(text for text in texts if text not in known), key=len)
         if missing:
-            model = self._load()
+            model = self.load()
             try:
                 # A few are asked for one by one, since padding a short text to a long one takes longer than a pass.
                 size = 1 if len(missing) <= _FEW else 32
@@ -167,17 +163,17 @@ class FastembedEmbedder(Shared):
                     f"The embedding model {self.model!r} failed: {format_error(error)}",
                     remedy="Check the text that was given to it, or choose another model.",
                 ) from error
-            if made.shape != (len(missing), self._row_size) or not np.isfinite(made).all():
+            if made.shape != (len(missing), self.feature_size) or not np.isfinite(made).all():
                 raise EmbeddingError(
                     f"The embedding model {self.model!r} gave no usable vectors (shape {made.shape})",
                     remedy="Choose another model.",
                 )
-            for half in np.split(made, self._row_size // self.size, axis=1):
+            for half in np.split(made, self.feature_size // self.size, axis=1):
                 half /= np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-12)
             fresh = dict(zip(missing, made, strict=True))
             self._vectors.put(fresh)
             known.update(fresh)
-        rows = np.empty((len(texts), self._row_size), dtype=np.float32)
+        rows = np.empty((len(texts), self.feature_size), dtype=np.float32)
         for row, text in enumerate(texts):
             rows[row] = known[text]
         return rows
@@ -188,7 +184,7 @@ class FastembedEmbedder(Shared):
         Raises:
             EmbeddingError: The model is missing or damaged.
         """
-        model: Any = self._load().model
+        model: Any = self.load().model
         [encoded] = model.tokenize([text])
         return [token for token, is_text in zip(encoded.ids, encoded.attention_mask, strict=True) if is_text]
 
@@ -201,15 +197,12 @@ class FastembedEmbedder(Shared):
         """Whether the next text is embedded, or fails, at once: after a failed load the next attempt waits a minute."""
         return self._loaded is not None or self._recent_failure() is not None
 
-    def load(self) -> None:
+    def load(self) -> TextEmbedding | minilm.TwoLayers:
         """Load the weights, which the first text would do else.
 
         Raises:
             EmbeddingError: they cannot be loaded.
         """
-        self._load()
-
-    def _load(self) -> TextEmbedding | minilm.TwoLayers:
         if self._loaded is not None:
             return self._loaded
         with self._load_lock:
@@ -226,12 +219,7 @@ class FastembedEmbedder(Shared):
     def _open(self) -> TextEmbedding | minilm.TwoLayers:
         try:
             from fastembed import TextEmbedding
-        except ImportError as error:
-            raise EmbeddingError(
-                f"The embedding model {self.model!r} needs fastembed, which cannot be imported: {error}",
-                remedy="Run: pip install fastembed.",
-            ) from error
-        try:
+
             if self.model == minilm.NAME:
                 folder = self._cache_dir or cache_folder()
                 return minilm.load(threads=self._threads, cache_dir=folder)
@@ -317,11 +305,8 @@ class VectorCache:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep fastembed from logging to stderr what is raised as an error anyway."""
-    try:
-        from loguru import logger
-    except ImportError:
-        yield
-        return
+    from loguru import logger
+
     logger.disable("fastembed")
     try:
         yield

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from jazzmine_dspy.memory.errors import DimensionError, MissingExtraError
-from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
+from jazzmine_dspy.memory.errors import DimensionError
+from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 
 if TYPE_CHECKING:
-    import ssl
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -49,6 +44,11 @@ class Point(NamedTuple):
     dense: NDArray[np.float32]
     sparse: SparseVector
     payload: Mapping[str, Any]
+
+    def vectors(self, spec: CollectionSpec, sparse: Callable[[SparseVector], Any]) -> dict[str, Any]:
+        """The vectors by their names, the sparse one as an engine writes it; a point without words is no document."""
+        words = {spec.sparse: sparse(self.sparse)} if self.sparse[0] else {}
+        return {spec.dense: self.dense.tolist(), **words}
 
 
 class Query(NamedTuple):
@@ -155,61 +155,3 @@ def dimension_error(spec: CollectionSpec, current: str, where: str) -> Dimension
         where=where,
         remedy="Use the embedding model of the first sync, or another folder, prefix or collection.",
     )
-
-
-def open_engine(
-    where: str | os.PathLike[str],
-    engine: str = "auto",
-    *,
-    api_key: str | None = None,
-    timeout: float = 2.0,
-    retries: int = 3,
-    verify: bool | str | ssl.SSLContext = True,
-) -> Engine:
-    """Open a server by URL, or an embedded engine on a folder or in memory.
-
-    Args:
-        where: ``http(s)://HOST:PORT``; or a folder, which is created if it does not exist; or ``:memory:``.
-        engine: Without a URL: ``edge``, ``local``, or ``auto``, which is the engine that created the folder. For a new
-            one it is edge if installed (the extra ``local``), since it is far quicker; ``make bench`` measures both.
-        api_key: Of the server.
-        timeout: Seconds that a search on a server may take; a write may take ten times as long.
-        retries: Further attempts on a server after one that failed.
-        verify: Whether a server's certificate is checked; or a PEM file of authorities; or an SSL context.
-
-    Raises:
-        InputError: There is no such engine, or the URL or a number is invalid.
-        MemoryUnavailableError: Another engine has the folder open, or it cannot be written.
-        MissingExtraError: Edge is requested, or created the folder, and is not installed.
-
-    Example:
-        >>> engine = open_engine(":memory:", "local")
-        >>> engine.where
-        'Qdrant embedded, :memory:'
-        >>> engine.close()
-    """
-    path = os.fspath(where)
-    if engine not in ("auto", "edge", "local"):
-        raise InputError(f"There is no embedded engine {engine!r}", remedy="Choose auto, edge or local.")
-    if "://" in path:
-        from jazzmine_dspy.memory.procedural.qdrant_engine import open_server
-
-        return open_server(path, api_key=api_key, timeout=timeout, retries=retries, verify=verify)
-    is_installed = find_spec("qdrant_edge") is not None
-    if engine == "auto":
-        is_edge = any(Path(path).glob("*/edge_config.json"))
-        is_local = (Path(path) / "meta.json").exists()
-        engine = "edge" if is_edge or (is_installed and not is_local) else "local"
-    if engine == "local":
-        from jazzmine_dspy.memory.procedural.qdrant_engine import open_local
-
-        return open_local(path)
-    if not is_installed:
-        raise MissingExtraError(
-            "The edge engine needs the package qdrant-edge-py, which is not installed",
-            where=path,
-            remedy="Run: pip install 'jazzmine-dspy[local]'.",
-        )
-    from jazzmine_dspy.memory.procedural.edge import EdgeEngine
-
-    return EdgeEngine(path)

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from jazzmine_dspy.memory.procedural.engine import ALL, CollectionSpec, Filter, open_engine
+from jazzmine_dspy.memory.procedural.engine import ALL, CollectionSpec, Filter
+from jazzmine_dspy.memory.procedural.engines import open_engine
 from jazzmine_dspy.memory.procedural.points import batches, write
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import Collections, FlowRecall
@@ -35,7 +36,7 @@ class FlowIndex(FlowRecall):
         embedder: Gives the vectors; first used when the index is built.
         settings: How to rank; an optimization run fits it.
         examples: Further examples, as (text, flow, id of the conversation that it stems from).
-        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.engine.open_engine`.
+        engine: ``auto``, ``edge`` or ``local``, as for :func:`~jazzmine_dspy.memory.procedural.engines.open_engine`.
 
     Raises:
         FlowError: An example names an unknown flow.

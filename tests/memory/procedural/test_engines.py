@@ -19,9 +19,9 @@ import pytest
 
 import qdrant_server
 from jazzmine_dspy.memory.errors import DimensionError, MissingExtraError
-from jazzmine_dspy.memory.procedural import edge
-from jazzmine_dspy.memory.procedural import engine as engines
-from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query, open_engine
+from jazzmine_dspy.memory.procedural import edge, engines
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query
+from jazzmine_dspy.memory.procedural.engines import open_engine
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from reference_ranking import SIZE, vector
 
@@ -254,7 +254,7 @@ def test_a_killed_process_leaves_whole_points(name: str, size: int, tmp_path: Pa
 import sys, uuid
 import numpy as np
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Point
-from jazzmine_dspy.memory.procedural.engine import open_engine
+from jazzmine_dspy.memory.procedural.engines import open_engine
 path, name, size, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 engine, layout = open_engine(path, name), CollectionSpec("flows", 4, indexed=())
 engine.ensure(layout)
