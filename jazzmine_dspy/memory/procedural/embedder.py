@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,8 +69,9 @@ class FastembedEmbedder(Shared):
         self.model = model
         self._threads = threads
         self._cache_dir = None if cache_dir is None else Path(cache_dir)
-        self._vectors = VectorCache(cache_size)
-        self._load_lock = threading.Lock()
+        self._cache_size = max(0, cache_size)
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._cache_lock, self._load_lock = threading.Lock(), threading.Lock()
         self._loaded: TextEmbedding | minilm.TwoLayers | None = None
         self._failed: tuple[float, EmbeddingError] | None = None
         self._size: int | None = minilm.SIZE if model == minilm.NAME else None
@@ -78,11 +79,10 @@ class FastembedEmbedder(Shared):
 
     def renew_after_fork(self) -> None:
         """Take new locks: in a forked child nobody would ever give the old ones back. The weights are kept."""
-        self._load_lock = threading.Lock()
+        self._cache_lock, self._load_lock = threading.Lock(), threading.Lock()
         if self._loaded is not None:
             leave_to_parent(self._loaded)
             skip_native_exit()
-        self._vectors.renew_after_fork()
 
     @property
     def fingerprint(self) -> str:
@@ -139,17 +139,22 @@ class FastembedEmbedder(Shared):
 
     def set_cache_size(self, count: int) -> None:
         """Cache this many texts at least, 3 KB each: a run that embeds the same texts many times needs one pass."""
-        self._vectors.grow(count)
+        with self._cache_lock:
+            self._cache_size = max(self._cache_size, count)
 
     def clear_cache(self) -> None:
         """Drop cached vectors."""
-        self._vectors.clear()
+        with self._cache_lock:
+            self._vectors.clear()
 
     def _rows(self, texts: Sequence[str]) -> Vector:
         """Shape (number of texts, row size): the vectors, and of ``minilm`` those of the layer before beside them."""
         import numpy as np
 
-        known = self._vectors.get(texts)
+        with self._cache_lock:
+            known = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in known:
+                self._vectors.move_to_end(text)
         # Batches of like length: a batch is padded to its longest text.
         missing = sorted(dict.fromkeys(text for text in texts if text not in known), key=len)
         if missing:
@@ -171,8 +176,12 @@ class FastembedEmbedder(Shared):
             for half in np.split(made, self.feature_size // self.size, axis=1):
                 half /= np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-12)
             fresh = dict(zip(missing, made, strict=True))
-            self._vectors.put(fresh)
             known.update(fresh)
+            with self._cache_lock:
+                # Copies, or one cached vector would keep its whole batch alive.
+                self._vectors.update({text: vector.copy() for text, vector in fresh.items()})
+                while len(self._vectors) > self._cache_size:
+                    self._vectors.popitem(last=False)
         rows = np.empty((len(texts), self.feature_size), dtype=np.float32)
         for row, text in enumerate(texts):
             rows[row] = known[text]
@@ -257,49 +266,6 @@ class FastembedEmbedder(Shared):
             where="the models that fastembed knows",
             remedy="See fastembed.TextEmbedding.list_supported_models(), or use 'minilm'.",
         )
-
-
-class VectorCache:
-    """The vectors of the texts that were embedded last. May be shared by threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = max(0, size)
-        self._lock = threading.Lock()
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-
-    def renew_after_fork(self) -> None:
-        """Take a new lock."""
-        self._lock = threading.Lock()
-
-    def get(self, texts: Iterable[str]) -> dict[str, Vector]:
-        """The vectors of those texts that are cached."""
-        known = {}
-        with self._lock:
-            for text in texts:
-                if text in self._vectors:
-                    self._vectors.move_to_end(text)
-                    known[text] = self._vectors[text]
-        return known
-
-    def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Cache vectors; those that were used least lately go."""
-        with self._lock:
-            for text, vector in vectors.items():
-                # A copy, or one cached vector would keep its whole batch alive.
-                self._vectors[text] = vector.copy()
-                self._vectors.move_to_end(text)
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
-
-    def clear(self) -> None:
-        """Drop all."""
-        with self._lock:
-            self._vectors.clear()
-
-    def grow(self, size: int) -> None:
-        """Hold this many at least."""
-        with self._lock:
-            self._size = max(self._size, size)
 
 
 @contextlib.contextmanager

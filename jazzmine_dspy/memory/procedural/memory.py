@@ -9,7 +9,7 @@ import os
 import re
 import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -254,13 +254,13 @@ class QdrantProceduralMemory(Shared):
         """
         checked_text(agent_id, field="agent_id")
         stored = await asyncio.to_thread(lambda: stored_flows(self._connect(), agent_id))
-        listed = []
-        for name in sorted(stored.names):
-            fields = _fields(stored, name)
-            listed.append({key: fields[key] for key in ("flow_id", "flow_name", "flow_type")})
-            checksums = {**stored.jazzmine.get(name, {}), **stored.own.get(name, {})}
-            listed[-1]["checksum"] = checksums.get("checksum", "")
-        return listed
+        checksums = {
+            name: each.get("checksum", "") for name, each in {**stored.jazzmine, **stored.own}.items()
+        }
+        return [
+            {**_fields(stored, name, RECALL_FIELDS[:3]), "checksum": checksums[name]}
+            for name in sorted(stored.names)
+        ]
 
     async def delete_flow(self, flow_id: str) -> None:
         """Remove a flow with all its points, by the id that :meth:`recall` and :meth:`list_flows` return.
@@ -372,7 +372,7 @@ async def sync_registry(
     return report
 
 
-def _fields(stored: StoredFlows, name: str) -> dict[str, Any]:
+def _fields(stored: StoredFlows, name: str, keys: Sequence[str] = RECALL_FIELDS) -> dict[str, Any]:
     """A flow as jazzmine's recall returns it. In a shared memory the id is jazzmine's."""
     payload = {**stored.own.get(name, {}), **stored.jazzmine.get(name, {})}
-    return {key: payload.get(key, "") for key in RECALL_FIELDS}
+    return {key: payload.get(key, "") for key in keys}

@@ -67,8 +67,12 @@ def find_flow(state: WorkingMemory, name: str | None) -> ActiveFlowState:
     if name is None:
         return require_active_flow(state)
     flows = {flow.flow_name: flow for flow in reversed(state.open_flows)}
-    remedy = f"Name one of those that are: {join_names(reversed(flows))}."
-    return require(state, flows.get(name), f"No flow {name!r} is running or paused", remedy)
+    return require(
+        state,
+        flows.get(name),
+        f"No flow {name!r} is running or paused",
+        f"Name one of those that are: {join_names(reversed(flows))}.",
+    )
 
 
 def require_slot(state: WorkingMemory, flow: ActiveFlowState, name: str) -> SlotState:
@@ -87,9 +91,13 @@ def require_no_action(state: WorkingMemory) -> None:
     Raises:
         StateError: an action is running.
     """
-    remedy = "End it with finish_action first; queue messages with enqueue meanwhile."
-    flow = state.action.flow_name if state.action else ""
-    require(state, state.action is None, "An action is running", remedy, flow=flow)
+    require(
+        state,
+        state.action is None,
+        "An action is running",
+        "End it with finish_action first; queue messages with enqueue meanwhile.",
+        flow=state.action.flow_name if state.action else "",
+    )
 
 
 def json_value(value: Any, where: str) -> Any:
@@ -218,12 +226,21 @@ def add_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[SlotS
     """
     new: dict[str, SlotState] = {}
     for slot in slots:
-        message, remedy = f"Slot {slot.name!r} comes twice", "Give every slot a name of its own."
-        require(state, slot.name not in new, message, remedy, flow=flow.flow_name)
+        require(
+            state,
+            slot.name not in new,
+            f"Slot {slot.name!r} comes twice",
+            "Give every slot a name of its own.",
+            flow=flow.flow_name,
+        )
         new[slot.name] = SlotState.of(slot) if isinstance(slot, Slot) else slot.model_copy(deep=True)
-    few = len(flow.slots.keys() | new.keys()) <= SLOTS_KEPT
-    remedy = "Split the flow, or gather values in a slot of type list."
-    require(state, few, f"A flow can have {SLOTS_KEPT} slots", remedy, flow=flow.flow_name)
+    require(
+        state,
+        len(flow.slots.keys() | new.keys()) <= SLOTS_KEPT,
+        f"A flow can have {SLOTS_KEPT} slots",
+        "Split the flow, or gather values in a slot of type list.",
+        flow=flow.flow_name,
+    )
     for name, slot in new.items():
         known = flow.slots.get(name)
         if known is None:

@@ -134,8 +134,12 @@ def record_tool_call(state: WorkingMemory, record: ToolCallRecord, *, now: float
         [0, 1]
     """
     flow, turn = state.active_flow, state.current_turn
-    remedy = "Call begin_turn when the message comes, or start_flow."
-    require(state, flow or turn, "No turn has begun and no flow is running", remedy)
+    require(
+        state,
+        flow or turn,
+        "No turn has begun and no flow is running",
+        "Call begin_turn when the message comes, or start_flow.",
+    )
     call = record.model_copy(deep=True)
     # A model checks what is assigned to it, not what is changed inside.
     call.arguments = json_value(call.arguments, f"arguments of tool {call.tool_name!r}")
@@ -171,8 +175,13 @@ def request_confirmation(
     asked = confirmation.model_copy(deep=True)
     other_id = asked.flow_id and flow.flow_id and asked.flow_id != flow.flow_id
     same = asked.flow_name in ("", flow.flow_name) and not other_id
-    message = f"The confirmation is of flow {asked.flow_name or asked.flow_id!r}, not of the one that runs"
-    require(state, same, message, "Resume that flow first.", flow=flow.flow_name)
+    require(
+        state,
+        same,
+        f"The confirmation is of flow {asked.flow_name or asked.flow_id!r}, not of the one that runs",
+        "Resume that flow first.",
+        flow=flow.flow_name,
+    )
     asked.flow_name, asked.flow_id = flow.flow_name, asked.flow_id or flow.flow_id
     asked.requested_at_turn, asked.requested_at = state.turn_number, asked.requested_at or now
     asked.drifted_turns = 0
@@ -221,8 +230,9 @@ def deny_action(state: WorkingMemory, slot_name: str | None = None) -> None:
     Raises:
         StateError: no yes or no is open, or the flow has no such slot.
     """
-    remedy = "Ask with request_confirmation first."
-    require(state, state.pending_confirmation, "No confirmation is open", remedy)
+    require(
+        state, state.pending_confirmation, "No confirmation is open", "Ask with request_confirmation first."
+    )
     flow = require_active_flow(state)
     slot = require_slot(state, flow, slot_name) if slot_name is not None else None
     state.pending_confirmation = None
