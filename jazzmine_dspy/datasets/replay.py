@@ -8,9 +8,8 @@ from typing import Any
 from jazzmine_dspy.datasets.label_checks import Fault, Severity
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.dialogue.apply import CommandApplier
-from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.dialogue.next_step import apply_decision
-from jazzmine_dspy.dialogue.questions import reconcile
+from jazzmine_dspy.dialogue.questions import open_yes_no, reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import StartFlow
