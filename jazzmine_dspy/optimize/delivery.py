@@ -106,7 +106,7 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
         "embedder": {"model": recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
         "head": head.facts if head is not None else None,
         "local": local.trained.facts(),
-        "gate": confidence.gate.passed.facts() if confidence is not None else None,
+        "gate": confidence.gate.facts() if confidence is not None else None,
         "refit_turns": state.refitted,
         "candidates": [
             {
@@ -119,7 +119,7 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
             }
             for each in state.prompts.tried
         ],
-        "programs": [_verdict_facts(each) for each in (state.choice.verdicts if state.choice else ())],
+        "programs": [_verdict_facts(each) for each in state.verdicts],
         "shipped": state.ships,
         "demonstrations": {name: len(state.program.predictor(name).demos) for name in PREDICTORS},
         "first_line": first_line,

@@ -249,7 +249,10 @@ def part(data: Document, kind: str) -> Table:
 _PART_METRICS = ("flow_set_exact", "commands_exact", "joint_goal")
 
 
-def top_confusions(data: Document, most: int = 10) -> Table:
+_CONFUSIONS = 10
+
+
+def top_confusions(data: Document) -> Table:
     """What the shipped choice takes for what, most frequent first."""
     at = data["shipped"]
     wrong = [
@@ -259,7 +262,7 @@ def top_confusions(data: Document, most: int = 10) -> Table:
     ]
     rows = tuple(
         (one["wanted"], one["answered"], Figure(pointer("systems", at, "confusions", i, "n"), "count"))
-        for i, one in wrong[:most]
+        for i, one in wrong[:_CONFUSIONS]
     )
     return Table("confusions", ("Wanted", "Answered", "Turns"), rows, texts=2)
 

@@ -174,18 +174,12 @@ class _Readings:
     def loss(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the log-likelihood of the labelled flows, and its gradient."""
         scores = self.features @ weights
-        shares, totals = self._softmax(scores)
         gold = np.where(self._gold, scores, -np.inf)
-        gold_shares, gold_totals = self._softmax(gold)
-        value = float(self._weights @ (totals - gold_totals))
-        gradient = ((shares - gold_shares) * self._weights[self._row]) @ self.features
-        return value, gradient
-
-    def _softmax(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        tops = np.maximum.reduceat(scores, self._starts)
-        raised = np.exp(scores - tops[self._row])
-        sums = np.add.reduceat(raised, self._starts)
-        return raised / sums[self._row], tops + np.log(sums)
+        totals, gold_totals = (np.logaddexp.reduceat(each, self._starts) for each in (scores, gold))
+        away = np.exp(scores - totals[self._row]) - np.exp(gold - gold_totals[self._row])
+        return float(self._weights @ (totals - gold_totals)), (
+            away * self._weights[self._row]
+        ) @ self.features
 
 
 _ONE = ClauseRule(counts=(0.0,), together=1.0)
