@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import dspy
 
-from jazzmine_dspy import artifacts
 from jazzmine_dspy.eval.report import Report
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.state import RunState, Verdict
@@ -41,22 +40,6 @@ class RunResult(NamedTuple):
     shipped: str
     first_line: str
     untracked: str = ""
-
-    @classmethod
-    def of(cls, context: RunContext, state: RunState) -> Self:
-        """The result of a finished run."""
-        assert state.report is not None, "the last step reports"
-        return cls(
-            state.program,
-            context.folder,
-            state.report,
-            state.paths,
-            artifacts.read_manifest(context.folder),
-            dict(state.spent),
-            state.ships,
-            state.report.first_line,
-            context.tracker.lost if context.tracker is not None else "",
-        )
 
 
 def run_facts(context: RunContext) -> dict[str, Any]:

@@ -145,7 +145,18 @@ def _run(
         for step in STEPS:
             state = step(context, state)
             context.best.stands(state.program, None if state.stays else documents(state.examples))
-        return RunResult.of(context, state)
+        assert state.report is not None, "the last step reports"
+        return RunResult(
+            state.program,
+            folder,
+            state.report,
+            state.paths,
+            artifacts.read_manifest(folder),
+            dict(state.spent),
+            state.ships,
+            state.report.first_line,
+            context.tracker.lost if context.tracker is not None else "",
+        )
     except BaseException as error:
         if context.tracker is not None:
             context.tracker.close("FAILED")

@@ -189,15 +189,20 @@ def flow_columns(told: Floats, mask: NDArray[np.bool_]) -> Floats:
 
 
 def fit_logit(
-    inputs: Floats, right: NDArray[np.bool_], start: Sequence[float], weights: Floats | None = None
+    inputs: Floats,
+    right: NDArray[np.bool_],
+    start: Sequence[float],
+    weights: Floats | None = None,
+    pull: float | Sequence[float] = 1.0,
 ) -> list[float]:
     """Weights of a logistic model; the first, of the constant, is free, the others are at least 0.
 
     Args:
         inputs: Shape (rows, terms), without the constant.
         right: Shape (rows,).
-        start: To begin with, and what the weights are drawn to, as strongly as one row draws them.
+        start: To begin with, and what the weights are drawn to.
         weights: Shape (rows,).
+        pull: How strongly they are drawn; 1 is as strongly as one row draws them.
     """
     from scipy.optimize import minimize
 
@@ -210,8 +215,11 @@ def fit_logit(
 
     def loss(w: Floats) -> tuple[float, Floats]:
         z = np.clip(x @ w, -60, 60)
-        value = float((share * (np.logaddexp(0.0, z) - y * z)).sum()) + 0.5 * float(((w - first) ** 2).sum())
-        return value, x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + (w - first)
+        away = np.asarray(pull) * (w - first)
+        value = float((share * (np.logaddexp(0.0, z) - y * z)).sum()) + 0.5 * float(
+            (away * (w - first)).sum()
+        )
+        return value, x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + away
 
     bounds = [(None, None)] + [(0.0, None)] * (len(first) - 1)
     return [float(w) for w in minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds).x]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jazzmine_dspy.optimize.heads._blend import fit_logit
 from jazzmine_dspy.program._cuts import is_short
 from jazzmine_dspy.program.clauses import ClauseRule, Ranking, log_odds
 
@@ -59,21 +60,13 @@ def answers(asked: Sequence[Asked], rules: Sequence[ClauseRule] | None) -> Answe
 
 def fit_trust(asked: Sequence[Asked], said: Answers) -> tuple[float, float]:
     """Factor and offset of the log-odds of answers of several flows, so that confidence is the share of right ones."""
-    from scipy.optimize import minimize
-
     if not said.several.any():
         return 1.0, 0.0
-    odds = np.array([log_odds(p) for p in said.confidence[said.several]])
-    signs = np.where(said.right[said.several], 1.0, -1.0)
+    odds = np.array([[log_odds(p)] for p in said.confidence[said.several]])
     weights = np.array([each.weight for each in asked])[said.several]
     weights *= len(weights) / weights.sum()
-
-    def loss(x: NDArray[np.float64]) -> float:
-        away = (x - (1.0, 0.0)) / (0.5, 2.0)
-        return float(weights @ np.logaddexp(0.0, -signs * (x[0] * odds + x[1])) + 0.5 * away @ away)
-
-    factor, offset = minimize(loss, [1.0, 0.0], method="L-BFGS-B", bounds=[(0.05, 5.0), (-9.0, 9.0)]).x
-    return round(float(factor), 4), round(float(offset), 4)
+    offset, factor = fit_logit(odds, said.right[said.several], [0.0, 1.0], weights, pull=[0.25, 4.0])
+    return round(min(5.0, max(0.05, factor)), 4), round(min(9.0, max(-9.0, offset)), 4)
 
 
 def shy(rule: ClauseRule, margin: float) -> ClauseRule:
