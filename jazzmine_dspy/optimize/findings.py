@@ -15,7 +15,6 @@ from jazzmine_dspy.eval.report import (
     CandidateRow,
     Change,
     Choosing,
-    FlowRow,
     LearningPoint,
     OpenSetScore,
     Prompt,
@@ -283,20 +282,6 @@ def before_and_after(context: RunContext, systems: Mapping[str, Evaluation | Non
     except InputError as error:
         context.progress.note(f"before and after are not compared: {error.message}")
         return None
-
-
-def flow_rows(context: RunContext) -> list[FlowRow]:
-    """Flows that changed since the previous program was compiled, and flows that lack turns."""
-    previous = context.previous
-    if previous is None:
-        return []
-    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in previous.changes if each.kind == "removed"]
-    kinds = {each.flow: each for each in previous.changes}
-    for row in previous.flows:
-        change = kinds.get(row.flow)
-        words = "as it was" if change is None else change.in_words().removeprefix(f"{row.flow} ")
-        rows.append(FlowRow(row.flow, words, row.lacks, row.train, row.dev, row.test))
-    return rows
 
 
 def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPoint]:

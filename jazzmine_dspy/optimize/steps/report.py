@@ -120,7 +120,7 @@ def build_report(
         card=context.dataset.card,
         recipe=recipe.in_words(),
         comparison=findings.before_and_after(context, systems),
-        updated=findings.flow_rows(context),
+        updated=list(previous.flows) if previous is not None else [],
         replay=whole,
     )
 
