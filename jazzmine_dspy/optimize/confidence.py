@@ -68,7 +68,7 @@ def fit(rows: Sequence[ConfidenceRow], start: TurnConfidence) -> TurnConfidence:
     Example:
         >>> rows = [ConfidenceRow({"ruled": float(n % 2)}, n % 2 == 1, str(n)) for n in range(40)]
         >>> model = fit(rows, TurnConfidence())
-        >>> model.probability({"ruled": 1.0}) > 0.5 > found.probability({"ruled": 0.0})
+        >>> model.probability({"ruled": 1.0}) > 0.5 > model.probability({"ruled": 0.0})
         True
     """
     if not rows:
