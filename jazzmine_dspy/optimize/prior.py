@@ -9,6 +9,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
+import numpy as np
+
 from jazzmine_dspy.models.errors import InputError
 
 FILE = "prior.json"
@@ -49,18 +51,10 @@ class Prior(NamedTuple):
         """
         if n <= 0:
             return Gain(0.0, 0.0)
-        if n <= self.sizes[0]:
-            return Gain(self.means[0], self.spreads[0])
-        for place, size in enumerate(self.sizes[1:], start=1):
-            if n <= size:
-                before = math.log(self.sizes[place - 1])
-                share = (math.log(n) - before) / (math.log(size) - before)
-                mean, spread = (
-                    each[place - 1] + share * (each[place] - each[place - 1])
-                    for each in (self.means, self.spreads)
-                )
-                return Gain(mean, spread)
-        return Gain(self.means[-1], self.spreads[-1])
+        mean, spread = (
+            float(np.interp(math.log(n), np.log(self.sizes), each)) for each in (self.means, self.spreads)
+        )
+        return Gain(mean, spread)
 
 
 class Gain(NamedTuple):

@@ -199,12 +199,15 @@ def _by_part(
     )
 
 
-def top_confusions(data: Document, most: int = 10) -> Table:
+_CONFUSIONS = 10
+
+
+def top_confusions(data: Document) -> Table:
     """What the shipped choice takes for what, most frequent first."""
     pairs = numbered(f"/systems/{data['shipped']}/confusions", data["systems"][data["shipped"]]["confusions"])
     wrong = [(at, one) for at, one in pairs if one["wanted"] != one["answered"]]
     columns = (("Wanted", "wanted"), ("Answered", "answered"), ("Turns", figure("n", "count")))
-    return listed("confusions", wrong[:most], *columns, texts=2)
+    return listed("confusions", wrong[:_CONFUSIONS], *columns, texts=2)
 
 
 def trust(data: Document) -> Table:

@@ -17,7 +17,6 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.score_terms import mean
 from jazzmine_dspy.models.decision import STAGES, StageRecord
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.confidence import GateFit
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.gates import NEVER, certified_gate
 from jazzmine_dspy.optimize.local.training import TrainedLocal
@@ -78,7 +77,7 @@ def fit_of(local: TurnProgram, evaluated: Evaluation, threshold: float) -> Local
         assert turn.decision is not None
         probability = confidence.probability(features_of(turn.example.turn, local.registry, turn.decision))
         passing[turn.example.key] = _ruled(turn) or probability >= threshold
-    gate = GateFit(threshold, certified_gate([], [], []), "")
+    gate = certified_gate([], [], [])._replace(threshold=threshold)
     fitted = ConfidenceFit(confidence, gate, passing)
     return LocalFit("local", TrainedLocal(local), evaluated, evaluated, fitted)
 
