@@ -146,6 +146,13 @@ async def in_thread(call: Callable[..., T], *args: Any) -> T:
     return await asyncio.wrap_future(done)
 
 
+async def events_in_thread(events: Iterator[T]) -> AsyncIterator[T]:
+    """The events of a blocking iterator as they come; each is waited for in a thread."""
+    end = object()
+    while (event := await in_thread(next, events, end)) is not end:
+        yield event
+
+
 def with_engine(lm: dspy.LM, engine: Engine) -> dspy.LM:
     """A copy of a language model that answers through another engine."""
     # An engine object owns its connection; DSPy refuses connection settings next to it.

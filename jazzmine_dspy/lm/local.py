@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dspy.lm15 import Request, Response, Usage
+from dspy.lm15 import (
+    Request,
+    Response,
+    StreamDeltaEvent,
+    StreamEndEvent,
+    StreamStartEvent,
+    TextDelta,
+    Usage,
+)
 
-from jazzmine_dspy.lm.engines import Engine, call_limit, in_thread
+from jazzmine_dspy.lm.engines import Engine, call_limit, events_in_thread, in_thread
 from jazzmine_dspy.lm.errors import (
     EngineError,
     LMContextError,
@@ -153,36 +163,77 @@ class LocalEngine(Engine):
             LMCrashedError: The process died twice.
             LMRequestError: The request holds something other than text.
         """
-        return self._complete(request, Call(call_limit(self.settings.timeout)))
+        return self._whole(request, Call(call_limit(self.settings.timeout)))
 
     async def acomplete(self, request: Request) -> Response:
         """As `complete`."""
         call = Call(call_limit(self.settings.timeout))
         try:
-            return await in_thread(self._complete, request, call)
+            return await in_thread(self._whole, request, call)
         finally:
             call.cancel()
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        """Answer a request in stream events, one for each token; errors are those of `complete`."""
+        return self._events(request, Call(call_limit(self.settings.timeout)))
+
+    async def astream(self, request: Request) -> AsyncIterator[Any]:
+        """As `stream`."""
+        call = Call(call_limit(self.settings.timeout))
+        events = self._events(request, call)
+        try:
+            async for event in events_in_thread(events):
+                yield event
+        finally:
+            call.cancel()
+            # While a thread waits for the next event, it closes them as it ends.
+            with contextlib.suppress(ValueError):
+                events.close()
 
     def close(self) -> None:
         """Give the process back; the last engine that does so ends it."""
         release(self._process, self)
 
-    def _complete(self, request: Request, call: Call, *, again: bool = False) -> Response:
-        try:
-            with self._process.slot(call):
-                return self._answer(request, call)
-        except RefusedError as refused:
-            raise self._refusal(refused.error) from None
-        except DiedError as death:
-            if again:
-                raise LMCrashedError(
-                    f"The model's process died twice over one call ({death})",
-                    where=self.name,
-                    remedy="Check the free memory; a smaller n_ctx needs less of it.",
-                ) from None
-        return self._complete(request, call, again=True)
+    def _whole(self, request: Request, call: Call) -> Response:
+        pieces = self._pieces(request, call, again=True)
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                response: Response = end.value
+                return response
 
-    def _answer(self, request: Request, call: Call) -> Response:
+    def _events(self, request: Request, call: Call) -> Generator[Any, None, None]:
+        yield StreamStartEvent(id=None, model=request.model)
+        response = yield from self._pieces(request, call, again=False)
+        yield StreamEndEvent(finish_reason=response.finish_reason, usage=response.usage)
+
+    def _pieces(self, request: Request, call: Call, *, again: bool) -> Generator[Any, None, Response]:
+        """The answer in pieces, and whole.
+
+        Args:
+            request: The request.
+            call: The call of it.
+            again: Whether pieces may come again from the beginning, after the process died.
+        """
+        attempts = 0
+        while True:
+            attempts += 1
+            text: list[str] = []
+            try:
+                with self._process.slot(call):
+                    return (yield from self._answer(request, call, text))
+            except RefusedError as refused:
+                raise self._refusal(refused.error) from None
+            except DiedError as death:
+                if attempts > 1 or (text and not again):
+                    raise LMCrashedError(
+                        f"The model's process died {'twice over' if attempts > 1 else 'during'} one call ({death})",
+                        where=self.name,
+                        remedy="Check the free memory; a smaller n_ctx needs less of it.",
+                    ) from None
+
+    def _answer(self, request: Request, call: Call, text: list[str]) -> Generator[Any, None, Response]:
         process, body = self._process, self._body(request)
         schema = response_schema(request) if self.settings.schema_to_decoder else None
         if schema is not None:
@@ -190,17 +241,20 @@ class LocalEngine(Engine):
             body["grammar"] = f"%llguidance {{}}\nstart: %json {rules}"
         body["cache_prompt"] = self.settings.prompt_cache or self._begin(body["messages"][:-1], call)
         process.clear_log()
-        finish, counted, text = "", dict[str, Any](), ""
+        finish, counted, checked = None, None, schema is None
         for chunk in process.chat(body, call):
             for choice in chunk.get("choices") or ():
                 finish = choice.get("finish_reason") or finish
-                piece = (choice.get("delta") or {}).get("content") or ""
-                if schema is not None and piece and not text:
-                    self._check_grammar()
-                text += piece
+                if piece := (choice.get("delta") or {}).get("content"):
+                    if not checked:
+                        self._check_grammar()
+                        checked = True
+                    text.append(piece)
+                    yield StreamDeltaEvent(delta=TextDelta(text=piece))
             counted = chunk.get("usage") or counted
         if schema is not None:
             self._check_grammar()
+        counted = counted or {}
         usage = Usage(
             input_tokens=counted.get("prompt_tokens"),
             output_tokens=counted.get("completion_tokens"),
@@ -209,7 +263,7 @@ class LocalEngine(Engine):
         # llama.cpp calls it a stop when the context is full.
         full = (usage.total_tokens or 0) >= self.settings.n_ctx
         finish = "length" if full or finish == "length" else "stop"
-        return text_response(request, text, finish=finish, usage=usage)
+        return text_response(request, "".join(text), finish=finish, usage=usage)
 
     def _begin(self, prefix: list[Any], call: Call) -> bool:
         """Bring the cache to the end of the constant part of the prompt; whether it is there.

@@ -121,6 +121,21 @@ class OllamaEngine(Engine):
                 _check_size(data, limit)
         return self._read(request, body, answer, bytes(data))
 
+    async def acomplete(self, request: Request) -> Response:
+        """As `complete`; cancelling it closes the connection."""
+        body, limit = self._body(request), call_limit(self.timeout)
+        # A client belongs to the event loop that it was first used in, so each call has its own.
+        with _transport():
+            async with (
+                httpx.AsyncClient(verify=self.tls) as client,
+                client.stream("POST", **self._call(body, limit)) as answer,
+            ):
+                data = bytearray()
+                async for part in answer.aiter_bytes():
+                    data += part
+                    _check_size(data, limit)
+        return self._read(request, body, answer, bytes(data))
+
     def _body(self, request: Request) -> dict[str, Any]:
         config = request.config
         messages = chat_messages(request)

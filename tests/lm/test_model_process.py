@@ -105,6 +105,14 @@ def test_dying_twice_over_one_call_is_a_typed_error(engine_of: Any, ask: Any, ac
     assert "exit status 139, last words: native fault" in str(caught.value)
 
 
+@pytest.mark.chaos
+def test_a_stream_that_has_begun_is_not_begun_again(engine_of: Any, ask: Any) -> None:
+    events = engine_of(DIES_IN_MID_ANSWER).stream(ask("hello"))
+    assert [next(events).type for _ in range(2)] == ["start", "delta"]
+    with pytest.raises(LMCrashedError, match="died during one call"):
+        next(events)
+
+
 def test_an_answer_beside_the_schema_is_an_error(engine_of: Any, ask: Any) -> None:
     with pytest.raises(LMSchemaError, match="no such type"):
         engine_of(NO_GRAMMAR).complete(ask("hello", schema={"type": "object", "properties": {}}))
