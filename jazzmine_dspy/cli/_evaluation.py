@@ -16,7 +16,7 @@ from jazzmine_dspy.cli._output import output, table
 from jazzmine_dspy.cli._program_options import Opened, open_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Comparison, Evaluation, Objective, Record
@@ -109,16 +109,23 @@ def facts_in_common(dataset: Dataset, split: str) -> dict[str, str]:
     return {"split": split, "flows": dataset.flows.checksum}
 
 
+def manifest_of(program: str) -> Mapping[str, Any]:
+    """The manifest of a program; of the base its name."""
+    from jazzmine_dspy.artifacts import BASE, find, read_manifest
+
+    return {"name": BASE} if program == BASE else read_manifest(find(program))
+
+
 def score(
     program: str, dataset: Dataset, examples: Sequence[Example], options: EvaluationOptions
 ) -> ScoredProgram:
     """Load a program and evaluate it over the flows of the dataset."""
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.artifacts import BASE, find, read_manifest
+    from jazzmine_dspy.artifacts import BASE
     from jazzmine_dspy.datasets.load import describe_exposure
 
     out = output()
-    manifest = {"name": BASE} if program == BASE else read_manifest(find(program))
+    manifest = manifest_of(program)
     flows = dataset.flows if program == BASE else None
     if flows is None and manifest.get("flows") != dataset.flows.checksum:
         out.note("note: the dataset's flows are not those of the program; the dataset's are used.")

@@ -20,6 +20,7 @@ from jazzmine_dspy.cli._evaluation import (
     Spread,
     inconclusive_reason,
     is_record,
+    manifest_of,
     objective_of,
     record_of,
     replay_conversations,
@@ -90,7 +91,6 @@ def evaluate(
     target of its gate allows.
     """
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.artifacts import find, read_manifest
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval.report import Report, System, write_report
     from jazzmine_dspy.lm.recording import describe, recording_summary
@@ -98,7 +98,7 @@ def evaluate(
     out = output()
     labelled = load_dataset(dataset)
     if split == "test":
-        labelled.open_test(f"evaluate {read_manifest(find(program)).get('name', program)}")
+        labelled.open_test(f"evaluate {manifest_of(program).get('name', program)}")
     examples = sample_turns(labelled, split, sample, seed, spread)
     options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
     # Reads a baseline file first, so that a wrong file fails before the LM is asked.

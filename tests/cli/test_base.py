@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ def test_the_base_is_evaluated_over_the_flows_of_the_dataset(run: Any) -> None:
     assert done.code == 0, done.err
     assert done.json["metrics"]["commands_exact"]["n"] == 12
     assert done.json["usage"]["lm_calls_per_turn"] == 0.0
+
+
+@pytest.mark.row("O8")
+def test_the_base_is_evaluated_on_the_test_part(run: Any, tmp_path: Path) -> None:
+    dataset = tmp_path / "library"
+    shutil.copytree(ROOT / "tests" / "optimize" / "library", dataset)
+    done = run("evaluate", "base", dataset, "--json")
+    assert done.code == 0, done.err
+    assert done.json["metrics"]["commands_exact"]["n"] > 0
 
 
 def test_the_base_alone_asks_for_flows(run: Any) -> None:
