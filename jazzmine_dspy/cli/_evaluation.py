@@ -16,7 +16,7 @@ from jazzmine_dspy.cli._output import output, table
 from jazzmine_dspy.cli._program_options import Opened, open_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Comparison, Evaluation, Objective, Record
@@ -109,7 +109,7 @@ def facts_in_common(dataset: Dataset, split: str) -> dict[str, str]:
     return {"split": split, "flows": dataset.flows.checksum}
 
 
-def manifest_of(program: str) -> Mapping[str, Any]:
+def manifest_of(program: str) -> dict[str, Any]:
     """The manifest of a program; of the base its name."""
     from jazzmine_dspy.artifacts import BASE, find, read_manifest
 

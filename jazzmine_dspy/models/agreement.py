@@ -88,10 +88,18 @@ class _Question(NamedTuple):
 
 
 class _Language(NamedTuple):
-    """The phrases of a language, as words, or as characters if it is written without spaces."""
+    """The phrases of a language, as words, or as characters if it is written without spaces.
 
+    Args:
+        name: The key of the language in the lexicon.
+        phrases: The kind of each phrase.
+        longest: The length of the longest phrase that begins with a word.
+        unspaced: Whether it is written without spaces.
+    """
+
+    name: str
     phrases: Mapping[tuple[str, ...], str]
-    longest: int
+    longest: Mapping[str, int]
     unspaced: bool
 
 
@@ -126,11 +134,17 @@ def _stance(text: str, about: str) -> Stance:
     languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
     tokens = _words(words)
     languages.sort(key=lambda name: -sum(word in _vocabulary(name) for word in tokens))
-    readings = [
-        [_clause(text, is_question, name, question_words) for text, is_question in parts]
-        for name in languages
-    ]
-    clauses = next((clauses for clauses in readings if any(c.agrees for c in clauses)), readings[0])
+    if not about and not unspaced:
+        # Other languages agree by their own words alone.
+        known = frozenset[str]().union(*map(_known_to, tokens))
+        languages = [languages[0], *(name for name in languages[1:] if name in known)]
+    clauses: list[_Clause] = []
+    for name in languages:
+        reading = [_clause(text, is_question, name, question_words) for text, is_question in parts]
+        clauses = clauses or reading
+        if any(clause.agrees for clause in reading):
+            clauses = reading
+            break
     kinds = [kind for c in clauses for kind in c.kinds if not c.is_question or kind == "no"]
     is_opposed = "against" in signs or "no" in signs or not _OPPOSING.isdisjoint(kinds)
     is_opposed = is_opposed or any(c.is_question and "or" in c.kinds for c in clauses)
@@ -158,7 +172,8 @@ def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
 @lru_cache(maxsize=64)
 def _vocabulary(name: str) -> frozenset[str]:
     """The words of a language's phrases."""
-    phrases, _, unspaced = _lexicon()[name]
+    language = _lexicon()[name]
+    phrases, unspaced = language.phrases, language.unspaced
     return frozenset(word for phrase in phrases for word in (("".join(phrase),) if unspaced else phrase))
 
 
@@ -234,9 +249,11 @@ def _kinds(words: Sequence[str], language: _Language, question: _Question) -> It
     """Yield the kind of each phrase of a clause, longest match first; "" for neutral words."""
     place, has_agreed = 0, False
     while place < len(words):
-        lengths = range(min(language.longest, len(words) - place), 0, -1)
-        kinds = ((length, _kind(words[place : place + length], language)) for length in lengths)
-        length, kind = next(((length, kind) for length, kind in kinds if kind is not None), (1, ""))
+        length = min(language.longest.get(words[place], 1), len(words) - place)
+        while length > 1 and tuple(words[place : place + length]) not in language.phrases:
+            length -= 1
+        phrase = tuple(words[place : place + length])
+        kind = language.phrases[phrase] if length > 1 else _kind(phrase[0], language.name)
         is_topic = any(_stem(word) in question.words for word in words[place : place + length])
         if kind == _ENDING:
             kind = "mild" if question.ends else "leave"
@@ -248,28 +265,42 @@ def _kinds(words: Sequence[str], language: _Language, question: _Question) -> It
         place += length
 
 
-def _kind(words: Sequence[str], language: _Language) -> str | None:
-    """Return the kind of a phrase; single words may be drawn out ("yesss", "naah") or misspelt."""
-    kind = language.phrases.get(tuple(words))
-    if kind is not None or len(words) > 1:
-        return kind
-    word = words[0]
-    forms = (_DRAWN_OUT.sub(r"\1", word), _DRAWN_OUT.sub(r"\1\1", word), _DOUBLE.sub(r"\1", word))
-    kind = next((kind for form in forms if (kind := language.phrases.get((form,)))), None)
-    return kind or _misspelt(word, language)
+@lru_cache(maxsize=4096)
+def _known_to(word: str) -> frozenset[str]:
+    """The languages, written with spaces, of which a phrase begins with a word or with one of its forms."""
+    return frozenset(
+        name
+        for name, language in _lexicon().items()
+        if not language.unspaced and (word in language.longest or _kind(word, name))
+    )
 
 
-def _misspelt(word: str, language: _Language) -> str | None:
-    """Return the kind of the only longer word of agreement or refusal within one slip."""
-    if len(word) < _CLOSE or language is not _lexicon()["en"]:
-        return None
-    near = {
-        kind
-        for phrase, kind in language.phrases.items()
+# The words of a message are looked up in every language.
+@lru_cache(maxsize=8192)
+def _kind(word: str, name: str) -> str:
+    """Return the kind of a single word, drawn out ("yesss", "naah") or misspelt as well; "" for neutral words."""
+    phrases = _lexicon()[name].phrases
+    forms = (word, _DRAWN_OUT.sub(r"\1", word), _DRAWN_OUT.sub(r"\1\1", word), _DOUBLE.sub(r"\1", word))
+    kind = next((kind for form in forms if (kind := phrases.get((form,)))), None)
+    return kind or (_misspelt(word) if name == "en" else "")
+
+
+def _misspelt(word: str) -> str:
+    """Return the kind of the only longer English word of agreement or refusal within one slip; else ""."""
+    if len(word) < _CLOSE:
+        return ""
+    near = {kind for known, kind in _misspellable() if OSA.distance(word, known, score_cutoff=1) <= 1}
+    return near.pop() if len(near) == 1 else ""
+
+
+@lru_cache(maxsize=1)
+def _misspellable() -> tuple[tuple[str, str], ...]:
+    """The longer English words of agreement and refusal, each with its kind."""
+    return tuple(
+        (phrase[0], kind)
+        for phrase, kind in _lexicon()["en"].phrases.items()
         if len(phrase) == 1 and kind in ("yes", "mild", "no") and len(phrase[0]) >= _CLOSE
-        and OSA.distance(word, phrase[0], score_cutoff=1) <= 1
-    }  # fmt: skip
-    return near.pop() if len(near) == 1 else None
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -304,5 +335,8 @@ def _lexicon() -> dict[str, _Language]:
         }
         if name == "en":
             phrases |= {tuple(_words(phrase)): _ENDING for phrase in _data()["ends"]["phrases"]}
-        languages[name] = _Language(phrases, max(map(len, phrases)), unspaced)
+        longest: dict[str, int] = {}
+        for phrase in phrases:
+            longest[phrase[0]] = max(len(phrase), longest.get(phrase[0], 1))
+        languages[name] = _Language(name, phrases, longest, unspaced)
     return languages

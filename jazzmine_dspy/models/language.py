@@ -58,6 +58,10 @@ _SAID_DIGITS = {
     for word in words.split()
 }
 
+_DIGIT_WORD = f"(?:{'|'.join(_SAID_DIGITS)}|double|triple|treble)"
+_DIGITS_SAID = re.compile(rf"(?<![^\W_]){_DIGIT_WORD}[\W_]+(?:{_DIGIT_WORD}|\d)", re.IGNORECASE)
+"""What every run of several digits that are read out begins with."""
+
 RANGE = re.compile(r"\s*(?:-|\u2013|or|to|maybe|or maybe|perhaps)\s*", re.IGNORECASE)
 """Between two values of which either may be meant."""
 
@@ -206,6 +210,8 @@ def digits_from_words(text: str) -> str:
         >>> digits_from_words("L double 0 3 1")
         'L 0031'
     """
+    if not _DIGITS_SAID.search(text):
+        return text
     spoken = [*WORD.finditer(text)]
     runs: list[tuple[int, int, str]] = []
     place = 0
@@ -235,11 +241,14 @@ _CALLED = (
     "romeo|sierra|tango|uniform|victor|whiske?y|x-?ray|yankee|zulu"
 )
 _SPELT = r"(?P<letter>[a-z]) (?:for|as in|like|as) (?P<word>[a-z]+)"
-_TOKEN = re.compile(
+_A_TOKEN = (
     rf"{_SPELT}(?!\w)|(?P<called>{_CALLED})(?!\w)|(?P<sign>{'|'.join(_SIGNS)})(?!\w)|"
-    r"(?P<digits>\d+)(?!\w|[.,:/]\d)|(?P<single>[a-z])(?![\w'\u2019])",
-    re.IGNORECASE,
+    r"(?P<digits>\d+)(?!\w|[.,:/]\d)|(?P<single>[a-z])(?![\w'\u2019])"
 )
+_TOKEN = re.compile(_A_TOKEN, re.IGNORECASE)
+_UNNAMED = re.sub(r"\?P<\w+>", "?:", _A_TOKEN)
+_TOKENS = re.compile(rf"(?<![\w'\u2019.@-])(?:{_UNNAMED})[ ,]+(?:then |and )?(?:{_UNNAMED})", re.IGNORECASE)
+"""What every code that is read out begins with."""
 _GAP = re.compile(r"[ ,]*(?:then |and )?")
 _START = re.compile(r"(?<![\w'\u2019.@-])(?=\w)")
 
@@ -257,6 +266,8 @@ def dictated(text: str) -> str:
         ('2 for Ann', 'I have a 5 year plan', 'room 12 dash of salt')
     """
     read_out = digits_from_words(text)
+    if not _TOKENS.search(read_out):
+        return text
     written, place, seen = "", 0, 0
     for start in _START.finditer(read_out):
         if start.start() < seen:

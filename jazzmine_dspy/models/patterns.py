@@ -88,31 +88,34 @@ def pattern_found(slot: Patterned, text: str) -> tuple[str, list[Span]]:
     if words and any(fullmatch(slot.pattern, form) for form in _SHORT):
         # Nearly every word matches.
         return text, []
-    alone = rf"(?<![\w.])(?:{unanchored(slot.pattern)})(?![\w]|[.,]\d)"
-    for form in _readings(text):
+    alone = _alone(slot.pattern)
+    has_digit = _has_digit(digits_from_words(text))
+    for form in _readings(text) if has_digit else (text,):
         spans = [Span(start, end, form[start:end]) for start, end in search(alone, form)]
         if words or form is not text:
             # Words, and what becomes a value only as capitals or by being read out, have to hold a digit.
             spans = [each for each in spans if _has_digit(each.value)]
         if spans:
             return form, spans
+    if not has_digit:
+        return text, []
     return text, [Span(*each) for each in find_with_separators(slot.pattern, text) if _has_digit(each[2])]
 
 
-def _readings(text: str) -> dict[str, None]:
+@functools.lru_cache(maxsize=256)
+def _alone(pattern: str) -> str:
+    """The expression for what matches a pattern and stands alone in a text."""
+    return rf"(?<![\w.])(?:{unanchored(pattern)})(?![\w]|[.,]\d)"
+
+
+# The slots of a turn have several patterns.
+@functools.lru_cache(maxsize=64)
+def _readings(text: str) -> tuple[str, ...]:
     """A text, and the ways in which parts of it may be written, the surest first."""
-    read_out = digits_from_words(text)
-    return dict.fromkeys(
-        (
-            text,
-            read_out,
-            text.upper(),
-            _grouped(read_out),
-            dictated(text),
-            dictated(text).upper(),
-            *_join_digit_groups(text),
-        )
-    )
+    read_out, spelt = digits_from_words(text), dictated(text)
+    grouped = _grouped(read_out)
+    forms = (text, read_out, text.upper(), grouped, spelt, spelt.upper(), *_join_digit_groups(text))
+    return tuple(dict.fromkeys(forms))
 
 
 _DATE_LIKE = re.compile(r"(?<!\d)(?:[0-2]?\d|3[01])-(?:[0-2]?\d|3[01])(?!\d)|\d[/.]\d")

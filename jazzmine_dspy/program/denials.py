@@ -89,7 +89,7 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
     if _answers_nothing(turn):
         names = [name for name in names if name not in registry or _affirms(turn.text, registry[name])]
     names = [name for name in names if name not in registry or not _is_unoffered(turn.text, registry[name])]
-    others = any(_denies(turn.text, flow) for flow in registry.values())
+    others = bool(names) and any(_denies(turn.text, flow) for flow in registry.values())
     return [
         name
         for name in names
@@ -155,14 +155,24 @@ def _affirms(text: str, flow: Flow) -> bool:
     return bool(told & said)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
+def _clauses(text: str) -> tuple[str, ...]:
+    """The clauses of a text that denies something; none of any other."""
+    text = text.replace("\u2019", "'")
+    denies = _NEGATION.search(text) or _NEEDED.search(text)
+    return tuple(_CLAUSE.split(text)) if denies else ()
+
+
 def _denies(text: str, flow: Flow) -> bool:
     """Whether a clause denies a verb that the flow's texts affirm, and no other clause affirms one."""
+    clauses = _clauses(text)
+    if not clauses:
+        return False
     affirmed, told, denied = _verbs(flow)
     things = {_stem(word) for word in flow.name.lower().split("_")[1:]}
     hit = False
     needs = not undoes(flow)
-    for clause in _CLAUSE.split(text.replace("\u2019", "'")):
+    for clause in clauses:
         verb = _denied_verb(clause)
         may = told if _PERFECT.search(clause) else affirmed
         if (verb is not None and verb in may and verb not in denied) or _is_unneeded(

@@ -138,12 +138,10 @@ def starts(
     others = [one for one in recalled if one.name != running]
     if not others or not any(one.similarity for one in others):
         return None
-    instead = [
-        act
-        for act in _INSTEAD
-        if act != "resume_flow" or takes_up(turn) or any(values(name).marked for name in turn.paused)
-    ]
-    if any(acts[act] >= 0.5 and acts[act] > acts["start"] for act in instead):
+    instead = [act for act in _INSTEAD if acts[act] >= 0.5 and acts[act] > acts["start"]]
+    if instead and (
+        instead != ["resume_flow"] or takes_up(turn) or any(values(name).marked for name in turn.paused)
+    ):
         return Starts(tuple((one.name, 0.0) for one in others), 0.0)
     near = max(one.similarity for one in others)
     beside = max(share for act, share in acts.items() if act not in ("start", "value"))

@@ -8,6 +8,7 @@ ones. To the model's file 25 bytes are added, which let the layer before the las
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import json
@@ -70,6 +71,7 @@ MADE = {
 _CONFIG = json.dumps({"model_max_length": MAX_TOKENS, "pad_token": "[PAD]"})
 
 
+@functools.lru_cache(maxsize=1)
 def fingerprint() -> str:
     """Names the model by the digests that its files are held to; nothing is read."""
     parts = "".join(part.sha256 for part in PARTS.values()) + _CONFIG

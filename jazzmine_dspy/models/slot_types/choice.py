@@ -100,36 +100,41 @@ class Choice(SlotType):
 
 def _mentions(slot: Slot, text: str, at: ReadingContext, *, floor: float) -> list[Span]:
     """Find options in a text, longer ones first; with a floor below 1 also misspelt ones."""
-    tokens = [(match.group().lower().replace("\u2019", "'"), *match.span()) for match in WORD.finditer(text)]
+    matches = [*WORD.finditer(text)]
+    tokens = [match.group().lower().replace("\u2019", "'") for match in matches]
     english = is_english(at.locale)
     scored = [
-        (score, Span(tokens[start][1], tokens[end - 1][2], option))
+        (score, Span(matches[start].start(), matches[end - 1].end(), option))
         for option in slot.options
         for start, end, score in _windows(tokens, _option_text(option).split(), english=english, floor=floor)
     ]
     # Of overlapping options the most similar ones count.
-    matches: list[tuple[float, Span]] = []
+    kept: list[tuple[float, Span]] = []
     for score, each in sorted(scored, key=lambda pair: (-pair[0], pair[1].start - pair[1].end)):
-        overlaps = [(other, one) for other, one in matches if each.start < one.end and one.start < each.end]
+        overlaps = [(other, one) for other, one in kept if each.start < one.end and one.start < each.end]
         if all(other == score < 1.0 and one[:2] == each[:2] for other, one in overlaps):
-            matches.append((score, each))
-    return sorted((each for _, each in matches), key=lambda each: each.start)
+            kept.append((score, each))
+    return sorted((each for _, each in kept), key=lambda each: each.start)
 
 
 def _windows(
-    tokens: list[tuple[str, int, int]], option_words: list[str], *, english: bool, floor: float
+    tokens: list[str], option_words: list[str], *, english: bool, floor: float
 ) -> Iterator[tuple[int, int, float]]:
     """Yield runs of words and their similarity to an option, if it reaches the floor."""
     letters, size = _letters(option_words), len(option_words)
+    has_letters = letters in _letters(tokens)
     for length in {max(1, size), size + 1, max(1, size - 1)}:
+        if not has_letters and length != size:
+            continue
         for start in range(len(tokens) - length + 1):
-            run = [word for word, _, _ in tokens[start : start + length]]
-            same = _letters(run) == letters
-            score = 1.0 if same else 0.0
-            if not same and length == size:
-                score = min(
-                    _similarity(word, other, english) for word, other in zip(run, option_words, strict=True)
-                )
+            run = tokens[start : start + length]
+            score = 1.0 if has_letters and _letters(run) == letters else 0.0
+            if score == 0.0 and length == size:
+                score = 1.0
+                for word, other in zip(run, option_words, strict=True):
+                    score = min(score, _similarity(word, other, english))
+                    if score < floor:
+                        break
             if score >= floor:
                 yield start, start + length, score
 
@@ -182,5 +187,6 @@ def _option_by_letter(slot: Slot, text: str) -> list[str]:
     return options if len(options) == 1 else []
 
 
+@lru_cache(maxsize=4096)
 def _option_text(option: str) -> str:
     return plain(option.replace("_", " "))

@@ -51,6 +51,8 @@ class Text(TextType):
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """What matches the slot's pattern in a text that says little else."""
+        if not slot.pattern:
+            return []
         also = {*name_words(slot.name), "number", "booking", "order", "reference", "id"}
         whole = pattern_match(slot, text)
         normalized, spans = (text, []) if whole is not None else pattern_found(slot, text)

@@ -47,7 +47,7 @@ class Lexical:
         return self.bias + first + second, known
 
     def _side(self, counts: Mapping[str, int], rows: Mapping[str, int]) -> tuple[Floats, float]:
-        found = [(rows[gram], count) for gram, count in counts.items() if gram in rows]
+        found = [(row, count) for gram, count in counts.items() if (row := rows.get(gram)) is not None]
         if not found:
             return np.zeros_like(self.bias), 0.0
         index = np.array([row for row, _ in found])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections import Counter
+from functools import lru_cache
+from itertools import chain, pairwise
 
 _WORD = re.compile(r"\b\w+\b")
 _SPACES = re.compile(r"\s\s+")
@@ -20,13 +22,7 @@ def words(text: str) -> dict[str, int]:
         {'stop': 2, 'it': 1, 'stop it': 1, 'it stop': 1}
     """
     found = _WORD.findall(text[:MAX_CHARACTERS].lower())
-    counts: dict[str, int] = {}
-    for gram in found:
-        counts[gram] = counts.get(gram, 0) + 1
-    for first, second in pairwise(found):
-        pair = f"{first} {second}"
-        counts[pair] = counts.get(pair, 0) + 1
-    return counts
+    return dict(Counter([*found, *map(" ".join, pairwise(found))]))
 
 
 def pieces(text: str) -> dict[str, int]:
@@ -36,11 +32,15 @@ def pieces(text: str) -> dict[str, int]:
         >>> list(pieces("Hi"))
         [' h', 'hi', 'i ', ' hi', 'hi ', ' hi ']
     """
-    counts: dict[str, int] = {}
-    for word in _SPACES.sub(" ", text[:MAX_CHARACTERS].lower()).split():
-        padded = f" {word} "
-        for length in range(_SHORTEST, min(_LONGEST, len(padded)) + 1):
-            for start in range(len(padded) - length + 1):
-                piece = padded[start : start + length]
-                counts[piece] = counts.get(piece, 0) + 1
-    return counts
+    words = _SPACES.sub(" ", text[:MAX_CHARACTERS].lower()).split()
+    return dict(Counter(chain.from_iterable(map(_pieces_of, words))))
+
+
+# Most words of a message are common ones, and several heads count its pieces.
+@lru_cache(maxsize=4096)
+def _pieces_of(word: str) -> tuple[str, ...]:
+    padded = f" {word} "
+    lengths = range(_SHORTEST, min(_LONGEST, len(padded)) + 1)
+    return tuple(
+        padded[start : start + length] for length in lengths for start in range(len(padded) - length + 1)
+    )

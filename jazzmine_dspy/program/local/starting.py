@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.errors import format_error
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import close_pair, margin_of
 from jazzmine_dspy.program.denials import is_denied
@@ -65,16 +66,10 @@ def read_starts(state: TurnState) -> StartReading:
     turn = state.turn
     flow = state.running
     correction = without_correcting(turn.text)
-    if (
-        flow is not None
-        and correction != turn.text
-        and any(whole_value(slot, free_text(correction), state.at) is not None for slot in flow.slots)
-    ):
+    if flow is not None and correction != turn.text and _is_value(correction, flow, state):
         # It corrects a value of the running flow and starts nothing.
         return StartReading(_NOTHING)
-    if flow is not None and any(
-        whole_value(slot, free_text(turn.text), state.at) is not None for slot in flow.slots
-    ):
+    if flow is not None and _is_value(turn.text, flow, state):
         # It is a value of the running flow and nothing else.
         return StartReading()
     try:
@@ -98,6 +93,12 @@ def read_starts(state: TurnState) -> StartReading:
         ),
     )
     return StartReading(None if estimate is None else estimate.moved(added), acts)
+
+
+def _is_value(text: str, flow: Flow, state: TurnState) -> bool:
+    """Whether a text is a value of a slot of a flow, and nothing else."""
+    value = free_text(text)
+    return any(whole_value(slot, value, state.at) is not None for slot in flow.slots)
 
 
 def _starts_of_example(state: TurnState) -> Starts | None:

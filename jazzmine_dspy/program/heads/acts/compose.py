@@ -113,7 +113,6 @@ _ELSEWHERE = re.compile(
 def _leaves(scene: Scene) -> bool:
     """Whether a part of a message gives the running flow up, and no other part gives a value."""
     turn, slot = scene.turn, scene.awaited
-    parts = [part.strip() for part in _CLAUSE.split(turn.text) if part.strip()]
     if (
         turn.flow is None
         or turn.confirming is not None
@@ -122,6 +121,7 @@ def _leaves(scene: Scene) -> bool:
         or is_name(turn.text)
     ):
         return False
+    parts = [part.strip() for part in _CLAUSE.split(turn.text) if part.strip()]
     left = [
         part
         for part in parts
@@ -178,9 +178,8 @@ def _possible(act: str, scene: Scene, said: Stance | None) -> bool:
         return bool(turn.flow or turn.paused)
     if act == "resume_flow":
         waiting = [scene.tasks[name] for name in turn.paused if name in scene.tasks]
-        holds = any(
-            slot.pattern and values_in(slot, turn.text, scene.at) for flow in waiting for slot in flow.slots
-        )
+        slots = (slot for flow in waiting for slot in flow.slots if slot.pattern)
+        holds = any(values_in(slot, turn.text, scene.at) for slot in slots)
         return bool(turn.paused) and (holds or takes_up(turn))
     return True
 
@@ -199,12 +198,13 @@ def takes_up(turn: Turn) -> bool:
     if not is_english(turn.locale):
         return True
     names = {stem(word) for name in turn.paused for word in name.lower().split("_")}
-    said = stance(turn.text)
     if _PUTS_OFF.search(turn.text):
         return False
     if names & {stem(word) for word in plain(turn.text).split()}:
         return True
-    return bool(said.hints or _TAKES_UP.search(turn.text)) and not _BEFORE.search(turn.text)
+    if _BEFORE.search(turn.text):
+        return False
+    return _TAKES_UP.search(turn.text) is not None or stance(turn.text).hints
 
 
 def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) -> list[Command]:

@@ -168,10 +168,15 @@ def hashed(text: str) -> Floats:
         sums: dict[int, float] = {}
         for gram, count in grams.items():
             code = zlib.crc32(gram.encode())
-            place, worth = code % half, _worth(count) if code & (1 << 30) else -_worth(count)
-            sums[place] = (
-                float(np.float32(float(np.float32(sums[place])) + worth)) if place in sums else worth
-            )
+            worth = 1.0 if count == 1 else _worth(count)
+            place, worth = code % half, worth if code & (1 << 30) else -worth
+            earlier = sums.get(place, 0.0)
+            if count == 1 and earlier.is_integer():
+                sums[place] = earlier + worth
+            elif place in sums:
+                sums[place] = float(np.float32(float(np.float32(earlier)) + worth))
+            else:
+                sums[place] = worth
         part = np.zeros(half, np.float32)
         part[list(sums)] = list(sums.values())
         norm = float(np.linalg.norm(part))
