@@ -10,7 +10,15 @@ from typing import Any
 from typer.testing import CliRunner
 
 NAMES = ("gazetteer", "lookup")
-RECIPE = 'dataset = "shop"\nlm = "none"\nhead = false\nacts = false\nrecall = false\ntracking = "none"\n'
+RECIPE = """
+dataset = "shop"
+lm = "none"
+head = false
+acts = false
+recall = false
+replay = false
+tracking = "none"
+"""
 
 
 def command(*words: str) -> Any:
