@@ -31,7 +31,7 @@ help:
 	@echo "make bench-reports  turns that people complain about, without a language model"
 	@echo "make bench-enhancement  sentiment, changes of topic and entities, without a language model"
 	@echo "make bench-learning  what labelled conversations bring over the base program, by their number"
-	@echo "make bench-optimize  what compiling brings, and whether comparisons keep what they promise"
+	@echo "make bench-optimize  what evaluating costs, and whether comparisons keep what they promise"
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"

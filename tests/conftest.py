@@ -13,7 +13,9 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import tomllib
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,14 +80,17 @@ def one_embedding_model() -> Iterator[None]:
     """Programs of all tests share the default embedding model and its vectors, as they share them in a service."""
     from jazzmine_dspy.memory.procedural import embedder, minilm
 
-    vectors, construct = embedder.VectorCache(50_000), embedder.FastembedEmbedder.__init__
-    vectors.clear = lambda: None  # type: ignore[method-assign]  # evaluations clear it to measure time
+    class Lasting(OrderedDict[str, Any]):
+        def clear(self) -> None:
+            """Nothing: evaluations clear the vectors to measure time."""
+
+    vectors, lock, construct = Lasting(), threading.Lock(), embedder.FastembedEmbedder.__init__
 
     @functools.wraps(construct)
     def construct_shared(self: embedder.FastembedEmbedder, *arguments: Any, **settings: Any) -> None:
         construct(self, *arguments, **settings)
         if self.model == minilm.NAME and "threads" not in settings:
-            self._vectors = vectors
+            self._vectors, self._cache_lock, self._cache_size = vectors, lock, 50_000
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embedder.FastembedEmbedder, "__init__", construct_shared)

@@ -26,7 +26,7 @@ from weights.ground import PRACTICE, practice, sha256_of
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.optimize.local.acts import head_example
+from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program import starts as shipped_starts
 from jazzmine_dspy.program.heads import options as shipped_options
 from jazzmine_dspy.program.heads.acts import fit, shipped

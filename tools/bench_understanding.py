@@ -40,7 +40,6 @@ from jazzmine_dspy.models.errors import JazzmineError
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))
 DOCS = ROOT / "docs" / "understanding.md"
-OPTIMIZATION = ROOT / "docs" / "optimization.md"
 AWAITED = 3
 RULES = "eval/recordings/README.md"
 
@@ -70,9 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.docs_file.write_text(
             filled(options.docs_file.read_text("utf-8"), text, "understanding"), "utf-8"
         )
-        if "compiled" in document["sections"]:
-            large = block({**document, "sections": {"compiled": document["sections"]["compiled"]}})
-            OPTIMIZATION.write_text(filled(OPTIMIZATION.read_text("utf-8"), large, "large"), "utf-8")
     return 0
 
 

@@ -16,7 +16,7 @@ from weights.feelings import phrases
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.optimize.heads.feeling import fit_feeling
+from jazzmine_dspy.optimize.local.feeling import fit_feeling
 from jazzmine_dspy.program import finish
 from jazzmine_dspy.program.heads.feeling import head
 from jazzmine_dspy.program.local import decider

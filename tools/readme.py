@@ -26,7 +26,6 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "method" / "figures.md",
     ROOT / "docs" / "understanding.md",
-    ROOT / "docs" / "optimization.md",
 )
 MESSAGES = ROOT / "docs" / "examples" / "conversation.txt"
 PROGRAM = ROOT / "optimize" / "programs" / "support"
@@ -39,6 +38,8 @@ SHOWN = {
     "rewrite_token_f1": "rewrite F1",
     "unchanged_kept": "complete kept",
 }
+IN_COLUMNS = {"p50", "p95", "p50_ms", "p95_ms"}
+"""Further figures of a benchmark that the table has as columns."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
@@ -57,7 +58,7 @@ def main(transcript: Path | None) -> None:
         blocks["transcript"] = f"```text\n{shown}\n```"
     if REPORT.is_file():
         report = json.loads(REPORT.read_text(encoding="utf-8"))
-        blocks |= {"figures": quality(report), "compiled": compiled(report)}
+        blocks["figures"] = quality(report)
     if BENCH.is_file():
         blocks["speed"] = speed(json.loads(BENCH.read_text(encoding="utf-8")))
     if CHAOS.is_file():
@@ -82,38 +83,36 @@ def conversation() -> str:
 
 def given() -> str:
     """What the shipped program gives without a language model, on the dataset and on the repair suite."""
-    lines = ["| measured | command | % |", "|---|---|---|"]
+    lines = ["| measured | % |", "|---|---|"]
 
-    def row(what: str, command: str, share: dict[str, Any]) -> None:
+    def heading(command: str) -> None:
+        lines.append(f"| `{command}` |  |")
+
+    def row(what: str, share: dict[str, Any]) -> None:
         bounds = (
             "" if share["low"] is None else f" [{share['low']:.1%}, {share['high']:.1%}]".replace("%", "")
         )
-        lines.append(f"| {what} | `{command}` | {100 * share['value']:.1f}{bounds} |")
+        lines.append(f"| {what} | {100 * share['value']:.1f}{bounds} |")
 
     data = "datasets/support"
-    command, found = _printed("evaluate", "support", data, "--lm", "none", "--replay")
-    shown, whole = command.removesuffix(" --replay"), found["replay"]
-    for name, what in (("commands_exact", "all commands right"), ("flow_set_exact", "flows right")):
-        share = found["metrics"][name]
-        row(f"test part, labels of today ({share['n']} turns): {what}", shown, share)
-    earlier, first = _printed("evaluate", "support", f"{data}/earlier", "--lm", "none")
-    share = first["metrics"]["commands_exact"]
-    row(f"first test part, its first labels ({share['n']} turns): all commands right", earlier, share)
-    suite, held = _printed("test", "eval/suites/repair", "support", "--lm", "none")
-    for name, share in held["shares"].items():
-        kind, _, registry = name.partition("conversations/registry/")
-        if registry and not kind:
-            row(f"suite, {registry} ({share['n']}): conversations right in every turn", suite, share)
+    command, evaluation = _printed("evaluate", "support", data, "--lm", "none", "--replay")
+    whole = evaluation["replay"]
+    heading(command)
     for name, what in (("conversations", "right in every turn"), ("ends_right", "end right")):
-        row(
-            f"test part, whole conversations ({whole['conversations']}): {what}",
-            command,
-            whole["shares"][name],
-        )
+        row(f"test part, whole conversations ({whole['conversations']}): {what}", whole["shares"][name])
     cost = whole["after_first_error"]
     for name, what in (("right", "right"), ("right_apart", "right had nothing gone wrong before")):
-        share = {"value": cost[name], "low": None}
-        row(f"turns after a first error ({cost['turns']}): {what}", command, share)
+        row(f"turns after a first error ({cost['turns']}): {what}", {"value": cost[name], "low": None})
+    command, first = _printed("evaluate", "support", f"{data}/earlier", "--lm", "none")
+    heading(command)
+    share = first["metrics"]["commands_exact"]
+    row(f"first test part, its first labels ({share['n']} turns): all commands right", share)
+    command, suite = _printed("test", "eval/suites/repair", "support", "--lm", "none")
+    heading(command)
+    for name, share in suite["shares"].items():
+        kind, _, registry = name.partition("conversations/registry/")
+        if registry and not kind:
+            row(f"suite, {registry} ({share['n']}): conversations right in every turn", share)
     return "\n".join(lines)
 
 
@@ -146,33 +145,6 @@ def quality(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def compiled(report: dict[str, Any]) -> str:
-    """What compiling the prompts brought, and what the cascade asks of the language model."""
-    lines = [
-        "| | turns | commands right, % | LM answers, % of turns | prompt tokens a turn |",
-        "|---|---|---|---|---|",
-    ]
-    for system in report["systems"]:
-        share = system["metrics"].get("commands_exact")
-        if share is None:
-            continue
-        asked = max((held.get("lm", 0.0) for held in system["sources"].values()), default=0.0)
-        cell = _cell(share).replace("%", "")
-        tokens = _tokens(system["usage"])
-        lines.append(f"| {system['name']} | {system['n']} | {cell} | {100 * asked:.0f} | {tokens} |")
-    lines.append("")
-    for gain in report["gains"]:
-        found = gain["difference"]
-        if gain["metric"] != "commands_exact":
-            continue
-        bounds = "" if found["low"] is None else f" [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]"
-        lines.append(
-            f"- {gain['name']}: {100 * found['value']:+.1f}{bounds} points on {found['n']} turns; "
-            f"{100 * found['detectable']:.1f} or more would show"
-        )
-    return "\n".join(lines)
-
-
 def _tokens(usage: dict[str, float | None]) -> str:
     counted = usage["prompt_tokens_per_turn"]
     return "-" if counted is None else f"{counted:.0f}"
@@ -195,7 +167,7 @@ def speed(bench: dict[str, Any]) -> str:
         beside = ", ".join(
             f"{key} {value:.{_places(value)}f}"
             for key, value in entry["extra_info"].items()
-            if _is_number(value)
+            if _is_number(value) and key not in IN_COLUMNS
         )
         name = entry["name"].removeprefix("test_").replace("_", " ")
         lines.append(f"| {name} | {statistics.median(times):.2f} | {p95:.2f} | {beside} |")

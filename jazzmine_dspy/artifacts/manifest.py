@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -56,13 +56,6 @@ class _Manifest(_Fact):
     recipe: _Recipe | None = None
 
 
-class Checked(NamedTuple):
-    """A manifest, and the content of the files that it vouches for."""
-
-    manifest: dict[str, Any]
-    files: dict[str, bytes]
-
-
 def manifest_of(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
     """The manifest of some files, sealed with its own hash.
 
@@ -87,24 +80,24 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         ArtifactError: a byte was changed, a file is missing or is none, the format is newer or older, or a signature
             is another.
     """
-    return read_checked(folder).manifest
+    return read_checked(folder)[0]
 
 
-def read_checked(folder: Path) -> Checked:
+def read_checked(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """A manifest with its files, each read once, so that what was checked is what is used.
 
     Raises:
         ArtifactError: as :func:`read_manifest`.
     """
-    for attempt in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS - 1):
         raw = b""
         try:
             raw = read_file(folder, MANIFEST)
             return _checked(folder, raw)
         except ArtifactError:
-            if attempt == _ATTEMPTS - 1 or not _replaced(folder, raw):
+            if not _replaced(folder, raw):
                 raise
-    raise AssertionError("unreachable")
+    return _checked(folder, read_file(folder, MANIFEST))
 
 
 def _replaced(folder: Path, raw: bytes) -> bool:
@@ -118,11 +111,13 @@ def _replaced(folder: Path, raw: bytes) -> bool:
         return False
 
 
-def _checked(folder: Path, raw: bytes) -> Checked:
+def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     path = folder / MANIFEST
     manifest = _parsed(raw, path)
     _check_format(manifest, path)
-    if not _untouched(manifest, raw):
+    # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    if manifest.get("sha256") != sha256(content) or raw != pretty(manifest):
         raise ArtifactError("The manifest was changed", where=str(path), remedy=AGAIN)
     _check_shape(manifest, path)
     if missing := [file for file in _REQUIRED if file not in manifest["files"]]:
@@ -140,7 +135,7 @@ def _checked(folder: Path, raw: bytes) -> Checked:
                 remedy="Compile it again, or install the version of jazzmine-dspy that compiled it: "
                 f"{manifest['code'][:40]}.",
             )  # fmt: skip
-    return Checked(manifest, files)
+    return manifest, files
 
 
 def _parsed(raw: bytes, path: Path) -> dict[str, Any]:
@@ -180,12 +175,6 @@ def _check_shape(manifest: dict[str, Any], path: Path) -> None:
         raise ArtifactError(
             f"The manifest is malformed: {first['msg']}", where=f"{path}, field {field}", remedy=AGAIN
         ) from error
-
-
-def _untouched(manifest: dict[str, Any], raw: bytes) -> bool:
-    content = {key: value for key, value in manifest.items() if key != "sha256"}
-    # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
-    return bool(manifest.get("sha256") == sha256(content)) and raw == pretty(manifest)
 
 
 def pretty(data: Any, *, sort: bool = True) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.artifacts.files import MANIFEST, aside
-from jazzmine_dspy.artifacts.heads import heads_to_files
+from jazzmine_dspy.artifacts.loading import heads_to_files
 from jazzmine_dspy.artifacts.manifest import manifest_of, pretty
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
@@ -69,7 +69,13 @@ def save(
     folder = Path(folder)
     check_target(folder)
     state = {key: _clean(value) for key, value in program.dump_state().items() if key in CONTRACTS}
-    examples = _examples_of(program) if examples is None else examples
+    if examples is None:
+        # The labelled turns among the texts of the bound recall, if it is an index of ours.
+        examples = [
+            {"text": point.text, "flow": point.flow, "conversation": point.conversation}
+            for point in getattr(program.bindings.recall, "points", ())
+            if point.kind == "turn"
+        ]
     files: dict[str, bytes] = {
         # In their own order: an answer shown in another order of keys is another prompt than the one that was compiled.
         "program.json": pretty(state, sort=False),
@@ -107,15 +113,6 @@ def save(
             remedy="Free space, or name another --out.",
         ) from error
     return folder
-
-
-def _examples_of(program: TurnProgram) -> list[dict[str, str]]:
-    """The labelled turns among the texts of the bound recall, if it is an index of ours."""
-    return [
-        {"text": point.text, "flow": point.flow, "conversation": point.conversation}
-        for point in getattr(program.bindings.recall, "points", ())
-        if point.kind == "turn"
-    ]
 
 
 def _known(program: TurnProgram) -> dict[str, Any]:

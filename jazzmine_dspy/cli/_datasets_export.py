@@ -69,16 +69,18 @@ def export(
     redactor = Redactor(redact_slot or ()) if redact else None
 
     async def work() -> Candidates:
-        from jazzmine_dspy.datasets.candidates import export_candidates, ids_of
+        from jazzmine_dspy.datasets.candidates import export_candidates, pages_of
         from jazzmine_dspy.memory.messages import SqlMessageStore
 
         messages = SqlMessageStore(store)
         try:
             ids = dict.fromkeys(conversation or ())
-            if agent:
-                ids |= {one: None async for one in ids_of(messages.get_conversations_by_agent_id, agent)}
-            if user:
-                ids |= {one: None async for one in ids_of(messages.get_conversations_by_user_id, user)}
+            for list_page, whose in (
+                (messages.get_conversations_by_agent_id, agent),
+                (messages.get_conversations_by_user_id, user),
+            ):
+                if whose:
+                    ids |= {one.id: None async for page in pages_of(list_page, whose) for one in page}
             return await export_candidates(
                 messages, ids, flows=flows, out=out, redactor=redactor, most=most, replace=replace
             )

@@ -131,7 +131,7 @@ def score(
         evaluation = scoring.evaluate(
             opened.program,
             examples,
-            concurrency=options.concurrency if _hosted(opened.lm) else 1,
+            concurrency=options.concurrency if opened.lm and not opened.lm.startswith("local/") else 1,
             progress=progress,
             # Without this, the index would return a training turn as its own example.
             exclude=lambda example: (example.conversation_id,),
@@ -180,10 +180,6 @@ def _progress(phase: str, total: int | None, quiet: bool) -> Iterator[Callable[[
         progress.close()
 
 
-def _hosted(lm: str | None) -> bool:
-    return lm is not None and not lm.startswith("local/")
-
-
 def _price(manifest: dict[str, Any], lm: str | None) -> Price | None:
     """Price of the bound LM. The price in the recipe applies only to the LM that the program was compiled for."""
     from jazzmine_dspy.lm.prices import price_of
@@ -204,17 +200,16 @@ def sample_turns(
     examples = dataset.examples(split)
     if sample is None or sample >= len(examples):
         return examples
-    draw = random.Random(seed)
-    indices = draw.sample(range(len(examples)), len(examples) if spread else sample)
+    indices = random.Random(seed).sample(range(len(examples)), len(examples) if spread else sample)
     if spread:
-        # The first turn drawn of each conversation, then the second of each, and so on.
         drawn: Counter[str] = Counter()
-        places = []
-        for index in indices:
+
+        def turn_of_conversation(index: int) -> int:
             drawn[examples[index].conversation_id] += 1
-            places.append(drawn[examples[index].conversation_id])
-        indices = [index for _, index in sorted(zip(places, indices, strict=True), key=lambda each: each[0])]
-        indices = indices[:sample]
+            return drawn[examples[index].conversation_id]
+
+        # The first turn drawn of each conversation, then the second of each, and so on.
+        indices = sorted(indices, key=turn_of_conversation)[:sample]
     return [examples[index] for index in sorted(indices)]
 
 

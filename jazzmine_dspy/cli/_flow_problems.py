@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from jazzmine_dspy.datasets.label_checks import Fault
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -15,26 +17,10 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 _FEW = 3
 
 
-class FlowProblem(NamedTuple):
-    """A problem of a flow.
-
-    Args:
-        severity: ``error`` or ``warning``.
-        field: Where it is.
-        message: What is wrong.
-        remedy: What to do.
-    """
-
-    severity: str
-    field: str
-    message: str
-    remedy: str
+_warning = partial(Fault, "warning")
 
 
-_warning = partial(FlowProblem, "warning")
-
-
-def flow_problems(registry: FlowRegistry) -> Iterator[FlowProblem]:
+def flow_problems(registry: FlowRegistry) -> Iterator[Fault]:
     """Problems of flows in their order: examples, conditions, questions, and texts of the flow and its subflows."""
     if not registry:
         yield _warning("flows", "There is no flow", "Write one; without flows nothing is ever selected.")
@@ -57,7 +43,7 @@ def flow_problems(registry: FlowRegistry) -> Iterator[FlowProblem]:
 
 def _example_problems(
     flow: Flow, flow_by_example: dict[str, str], example_by_words: dict[str, tuple[str, str]]
-) -> Iterator[FlowProblem]:
+) -> Iterator[Fault]:
     """Too few examples, and those that another flow has too: letter for letter, or in another order."""
     field = f"flow {flow.name!r}, examples"
     if (number := len(flow.examples)) < _FEW:
@@ -67,7 +53,7 @@ def _example_problems(
         key = " ".join(example.casefold().split())
         if (other := flow_by_example.setdefault(key, flow.name)) != flow.name:
             message = f"Example {example!r} is also one of {other!r}"
-            yield FlowProblem("error", field, message, "Keep it with the flow that it wants.")
+            yield Fault("error", field, message, "Keep it with the flow that it wants.")
         elif words := " ".join(sorted(re.findall(r"\w+", key))):
             other, theirs = example_by_words.setdefault(words, (flow.name, example))
             if other != flow.name:
@@ -81,14 +67,14 @@ def _with_subflows(flow: Flow) -> Iterator[Flow]:
         yield from _with_subflows(part)
 
 
-def _text_problems(flow: Flow) -> Iterator[FlowProblem]:
+def _text_problems(flow: Flow) -> Iterator[Fault]:
     """Fields of texts that are no slot of the flow, actions without a confirmation, and slots that it never shows."""
     slots = {slot.name for slot in flow.slots}
     for field, text, own in _texts(flow):
         for name in dict.fromkeys(_FIELD.findall(text)):
             if name not in slots | own:
                 remedy = f"Name one that it has: {', '.join(sorted(slots | own)) or 'none'}."
-                yield FlowProblem("error", field, f"{{{name}}} is no slot of the flow", remedy)
+                yield Fault("error", field, f"{{{name}}} is no slot of the flow", remedy)
     if flow.tools and not flow.confirm:
         remedy = "Write a 'confirm' text, unless the tools only look something up."
         yield _warning("confirm", "The flow has tools and runs them without asking", remedy)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,14 +35,10 @@ from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from jazzmine_dspy.cli._program_options import Opened
-    from jazzmine_dspy.datasets.schema import Example
-    from jazzmine_dspy.eval import Comparison, Evaluation, Gate
+    from jazzmine_dspy.eval import Evaluation
     from jazzmine_dspy.eval.suite import Replayed
     from jazzmine_dspy.lm.prices import Price
-    from jazzmine_dspy.optimize.audit import Audit
 
 
 def evaluate(
@@ -94,9 +89,10 @@ def evaluate(
     Exit code 1 with --against: it loses significantly more than --margin; with --audit: more turns are wrong than the
     target of its gate allows.
     """
+    from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.artifacts import find, read_manifest
     from jazzmine_dspy.datasets import load_dataset
-    from jazzmine_dspy.eval import Record
+    from jazzmine_dspy.eval.report import Report, System, write_report
     from jazzmine_dspy.lm.recording import describe, recording_summary
 
     out = output()
@@ -106,37 +102,37 @@ def evaluate(
     examples = sample_turns(labelled, split, sample, seed, spread)
     options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
     # Reads a baseline file first, so that a wrong file fails before the LM is asked.
-    tasks: list[Callable[[], Record | ScoredProgram | Replayed]] = [
-        lambda: score(program, labelled, examples, options)
-    ]
+    tasks: list[Callable[[], Any]] = [lambda: score(program, labelled, examples, options)]
     if against is not None:
         own = replace(options, policy="shipped", wording=None)
-        if is_record(against):
-            baseline = side(against, labelled, examples, own)
-            tasks.append(lambda: baseline)
-        else:
-            tasks.append(lambda: side(against, labelled, examples, own))
+        baseline = side(against, labelled, examples, own) if is_record(against) else None
+        tasks.append(lambda: baseline or side(against, labelled, examples, own))
     if replay:
         tasks.append(lambda: replay_conversations(program, labelled, options))
     scored, *others = run_tasks(*tasks)
     whole = others.pop() if replay else None
-    assert isinstance(scored, ScoredProgram)
-    assert not isinstance(whole, Record | ScoredProgram)
     evaluation, opened, price = scored.evaluation, scored.opened, scored.price
-    gated = (
-        _gate(scored, others[0], objective, margin) if others and not evaluation.inconclusive_reason else None
-    )
     title = f"{scored.name} on {labelled.name}, {split}"
     money = _money(evaluation, opened.lm, price)
     recorded = recording_summary([opened.program.bindings.lm])
     priced = {"money": _total(evaluation), "price": None if price is None else price.to_json()}
     document = {**evaluation.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
-    if gated is not None:
-        document["against"] = {**gated.comparison.to_json(), "gate": gated.gate.to_json()}
+    compared = gated = None
+    if others and not evaluation.inconclusive_reason:
+        aim, old, new = objective_of(scored, name=objective), record_of(others[0]), scored.record()
+        names = ("baseline", "program")
+        compared = scoring.compare(old, new, objective=aim, names=names, seed=seed)
+        gated = scoring.gate(old, new, objective=aim, margin=margin, seed=seed)
+        document["against"] = {**compared.to_json(), "gate": gated.to_json()}
     if whole is not None:
         document["replay"] = whole.to_json()
-    audited = _audit(opened, [turn.example for turn in evaluation.turns]) if audit else None
-    if audited is not None:
+    audited = None
+    if audit:
+        from jazzmine_dspy.optimize.audit import audit as audit_program
+
+        part = (opened.manifest.get("recipe") or {}).get("gates") or {}
+        targets = {key: part[key] for key in ("target_error", "delta") if key in part}
+        audited = audit_program(opened.program, [turn.example for turn in evaluation.turns], **targets)
         document["audit"] = audited.to_json()
     out.document(document)
     _show_evaluation(evaluation, title, opened.lm, money, "" if price is None else price.currency)
@@ -147,42 +143,43 @@ def evaluate(
     if audited is not None:
         out.show(audited.in_words())
     if report is not None:
-        facts = {
-            "program": f"{scored.name} {opened.program.fingerprint[:12]}",
-            "dataset": f"{labelled.name} {labelled.fingerprint[:12]}, split {split}",
-            "turns": f"{evaluation.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
-            "language model": opened.lm or "none",
-            "policy": policy,
-            "wording of prompts": opened.program.policy.wording,
-            "money": money,
-            **({"seen before": scored.exposure} if scored.exposure else {}),
-            **({} if whole is None else {"whole conversations": whole.in_words()}),
-            **({} if recorded is None else {"recording": describe(recorded)}),
-        }
-        command = reproduce(context)
-        page = _write_evaluation(
-            evaluation, report, title, policy, facts, command, labelled.card, gated, whole
+        right = evaluation.outcomes["right"]
+        page = Report(
+            title,
+            f"{right} of {evaluation.n} turns are right in all flows and commands; {evaluation.degraded} are degraded.",
+            [System(policy, evaluation, shipped=True)],
+            facts={
+                "program": f"{scored.name} {opened.program.fingerprint[:12]}",
+                "dataset": f"{labelled.name} {labelled.fingerprint[:12]}, split {split}",
+                "turns": f"{evaluation.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
+                "language model": opened.lm or "none",
+                "policy": policy,
+                "wording of prompts": opened.program.policy.wording,
+                "money": money,
+                **({"seen before": scored.exposure} if scored.exposure else {}),
+                **({} if whole is None else {"whole conversations": whole.in_words()}),
+                **({} if recorded is None else {"recording": describe(recorded)}),
+            },
+            reproduce=reproduce(context),
+            card=labelled.card,
+            comparison=compared,
+            replay=None if whole is None else whole.to_json(),
         )
-        out.note(f"report: {page}")
-    if evaluation.inconclusive_reason:
-        out.note(evaluation.inconclusive_reason)
+        out.note(f"report: {write_report(page, report).html}")
+    reason, broken = evaluation.inconclusive_reason, audited is not None and audited.broken
+    if not reason and evaluation.crashed + evaluation.degraded == evaluation.n:
+        reason = "every turn crashed or is degraded: these are no figures of the program"
+    if compared is not None and gated is not None and not reason and not broken:
+        show_comparison(compared)
+        out.show(f"gate {gated.why}")
+        if why := inconclusive_reason(others[0]):
+            reason = f"the baseline decides nothing: {why}"
+        elif not gated.ok:
+            reason = f"gate {gated.why}"
+    if reason:
+        out.note(reason)
+    if reason or broken:
         raise typer.Exit(CHECK_FAILED)
-    if evaluation.crashed + evaluation.degraded == evaluation.n:
-        out.note("every turn crashed or is degraded: these are no figures of the program")
-        raise typer.Exit(CHECK_FAILED)
-    if audited is not None and audited.broken:
-        raise typer.Exit(CHECK_FAILED)
-    if gated is not None:
-        _exit_on_loss(gated)
-
-
-def _audit(opened: Opened, examples: list[Example]) -> Audit:
-    from jazzmine_dspy.optimize.audit import audit
-
-    part = (opened.manifest.get("recipe") or {}).get("gates") or {}
-    return audit(
-        opened.program, examples, **{key: part[key] for key in ("target_error", "delta") if key in part}
-    )
 
 
 def _replay_lines(whole: Replayed) -> list[str]:
@@ -191,37 +188,6 @@ def _replay_lines(whole: Replayed) -> list[str]:
     places = ", ".join(f"turn {number}: {count}" for number, count in whole.first_error_at.items())
     lines = [whole.in_words(), f"first errors: {causes}" + (f" ({places})" if places else "")]
     return lines + [f"left out: {one}" for one in whole.left_out]
-
-
-class _GateResult(NamedTuple):
-    comparison: Comparison
-    gate: Gate
-    inconclusive_reason: str
-
-
-def _gate(scored: ScoredProgram, baseline: Any, objective: str | None, margin: float) -> _GateResult:
-    from jazzmine_dspy import eval as scoring
-
-    aim = objective_of(scored, name=objective)
-    old, new, seed = record_of(baseline), scored.record(), scored.options.seed
-    compared = scoring.compare(old, new, objective=aim, names=("baseline", "program"), seed=seed)
-    return _GateResult(
-        compared,
-        scoring.gate(old, new, objective=aim, margin=margin, seed=seed),
-        inconclusive_reason(baseline),
-    )
-
-
-def _exit_on_loss(gated: _GateResult) -> None:
-    out = output()
-    show_comparison(gated.comparison)
-    out.show(f"gate {gated.gate.why}")
-    if gated.inconclusive_reason:
-        out.note(f"the baseline decides nothing: {gated.inconclusive_reason}")
-        raise typer.Exit(CHECK_FAILED)
-    if not gated.gate.ok:
-        out.note(f"gate {gated.gate.why}")
-        raise typer.Exit(CHECK_FAILED)
 
 
 def _total(evaluation: Evaluation) -> float | None:
@@ -274,42 +240,14 @@ def _cost(usage: dict[str, Any], currency: str) -> str:
     calls, sent, brought, money, latency = (
         usage[key]
         for key in (
-            "lm_calls_per_turn",
-            "prompt_tokens_per_turn",
-            "completion_tokens_per_turn",
-            "cost_per_turn",
+            "lm_calls_per_turn", "prompt_tokens_per_turn", "completion_tokens_per_turn", "cost_per_turn",
             "latency_ms",
         )
-    )
-    tokens = "" if sent is None else f", {sent:.0f} prompt and {brought:.0f} answer tokens"
-    spent = "" if not calls else f"{calls:.2f} calls{tokens}"
-    spent += "" if not calls or not money else f" and {money:.6f} {currency or 'in money'}"
-    spent += " a turn; " if calls else ""
-    return f"{spent}latency p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms"
-
-
-def _write_evaluation(
-    evaluation: Evaluation,
-    folder: Path,
-    title: str,
-    policy: str,
-    facts: dict[str, str],
-    command: str,
-    card: str,
-    gated: _GateResult | None,
-    whole: Replayed | None,
-) -> Path:
-    from jazzmine_dspy.eval.report import Report, System, write_report
-
-    right = evaluation.outcomes["right"]
-    line = f"{right} of {evaluation.n} turns are right in all flows and commands; {evaluation.degraded} are degraded."
-    systems = [System(policy, evaluation, shipped=True)]
-    page = Report(
-        title, line, systems, facts=facts, reproduce=command, card=card,
-        comparison=gated.comparison if gated is not None else None,
-        replay=whole.to_json() if whole is not None else None,
     )  # fmt: skip
-    return write_report(page, folder).html
+    tokens = "" if sent is None else f", {sent:.0f} prompt and {brought:.0f} answer tokens"
+    price = f" and {money:.6f} {currency or 'in money'}" if money else ""
+    spent = f"{calls:.2f} calls{tokens}{price} a turn; " if calls else ""
+    return f"{spent}latency p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms"
 
 
 Side = Annotated[
@@ -352,6 +290,7 @@ def compare(
     """
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.datasets import load_dataset
+    from jazzmine_dspy.eval.report import Report, System, write_report
 
     out = output()
     labelled = load_dataset(dataset)
@@ -372,28 +311,23 @@ def compare(
     for name, one in zip(names, comparison.facts, strict=True):
         out.show(f"{name}: {', '.join(f'{what} {value}' for what, value in one.items() if what != 'flows')}")
     if report is not None:
-        scored = {
-            name: one for name, one in zip(names, (old, new), strict=True) if isinstance(one, ScoredProgram)
-        }
-        title = f"A and B on {labelled.name}, {split}"
-        out.note(f"report: {_write_comparison(comparison, scored, report, title, reproduce(context))}")
+        page = Report(
+            f"A and B on {labelled.name}, {split}",
+            comparison.verdict,
+            [
+                System(name, one.evaluation, note=one.name, shipped=name == "B")
+                for name, one in zip(names, (old, new), strict=True)
+                if isinstance(one, ScoredProgram)
+            ],
+            facts={
+                f"{of}: {name}": value
+                for of, values in zip(comparison.names, comparison.facts, strict=True)
+                for name, value in values.items()
+            },
+            reproduce=reproduce(context),
+            comparison=comparison,
+        )
+        out.note(f"report: {write_report(page, report).html}")
     if why := inconclusive_reason(old, new):
         out.note(why)
         raise typer.Exit(CHECK_FAILED)
-
-
-def _write_comparison(
-    comparison: Comparison, scored: dict[str, ScoredProgram], folder: Path, title: str, command: str
-) -> Path:
-    from jazzmine_dspy.eval.report import Report, System, write_report
-
-    systems = [
-        System(name, one.evaluation, note=one.name, shipped=name == "B") for name, one in scored.items()
-    ]
-    facts = {
-        f"{side}: {name}": value
-        for side, values in zip(comparison.names, comparison.facts, strict=True)
-        for name, value in values.items()
-    }
-    page = Report(title, comparison.verdict, systems, facts=facts, reproduce=command, comparison=comparison)
-    return write_report(page, folder).html

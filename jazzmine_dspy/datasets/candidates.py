@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -17,7 +17,7 @@ from jazzmine_dspy.memory.messages.store import MessageStore, Page
 from jazzmine_dspy.models.commands import Command, StartFlow
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.messages import Conversation, Message, MessageRole
+from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.registry import FlowRegistry
 
 CANDIDATES_FILE = "candidates.jsonl"
@@ -45,18 +45,20 @@ class Candidates(NamedTuple):
     left_out: tuple[str, ...]
 
 
-async def ids_of(list_page: Callable[..., Awaitable[Page[Conversation]]], whose: str) -> AsyncIterator[str]:
-    """The ids of all conversations of a user or with an agent.
+T = TypeVar("T")
+
+
+async def pages_of(list_page: Callable[..., Awaitable[Page[T]]], whose: str) -> AsyncIterator[Page[T]]:
+    """All pages of a listing of a store.
 
     Args:
-        list_page: `MessageStore.get_conversations_by_user_id`, or the one for agents.
-        whose: The user or the agent.
+        list_page: A method of `MessageStore`, such as `get_conversations_by_user_id`.
+        whose: The user, the agent or the conversation.
     """
     offset: int | None = 0
     while offset is not None:
         page = await list_page(whose, limit=_PAGE, offset=offset)
-        for conversation in page:
-            yield conversation.id
+        yield page
         offset = page.next_offset
 
 
@@ -104,11 +106,8 @@ async def export_candidates(
     if redactor is not None:
         _check_slots(redactor, registry)
     left_out: list[str] = []
-    found: list[tuple[float, dict[str, Any]]] = []
-    for conversation_id in conversation_ids:
-        told = await _conversation(store, conversation_id, registry, left_out)
-        if told is not None:
-            found.append(told)
+    told = [await _conversation(store, each, registry, left_out) for each in conversation_ids]
+    found = [each for each in told if each is not None]
     if not found:
         raise DatasetError(
             "No conversation with a user's message is there to export",
@@ -160,23 +159,27 @@ async def _conversation(
     turns: list[dict[str, Any]] = []
     shown: dict[str, Any] = {}
     lowest = 1.0
-    async for message in _messages(store, conversation_id, left_out):
-        where = f"{conversation_id}/{message.id}"
-        if message.is_flagged or not message.original_content.strip():
-            left_out.append(f"{where}: {'flagged' if message.is_flagged else 'no text'}")
-            continue
-        turn: dict[str, Any] = {"role": message.role.value, "text": message.original_content}
-        if message.role is MessageRole.USER:
-            turn["id"] = f"t{sum(each['role'] == 'user' for each in turns) + 1}"
-            state = dict(message.state or {})
-            shown = {key: state.pop(key) for key in ("date", "timezone", "locale") if key in state} | shown
-            guess = await _guess(store, message, registry)
-            if message.state is not None:
-                turn["before"] = as_written(state)
-            if guess is not None:
-                confidence, turn["labels"], turn[GUESS] = guess
-                lowest = min(lowest, confidence)
-        turns.append(turn)
+    async for page in pages_of(store.get_messages_by_conversation_id, conversation_id):
+        left_out += [f"{conversation_id}/{each.id}: {each.cause}" for each in page.damaged]
+        for message in page:
+            where = f"{conversation_id}/{message.id}"
+            if message.is_flagged or not message.original_content.strip():
+                left_out.append(f"{where}: {'flagged' if message.is_flagged else 'no text'}")
+                continue
+            turn: dict[str, Any] = {"role": message.role.value, "text": message.original_content}
+            if message.role is MessageRole.USER:
+                turn["id"] = f"t{sum(each['role'] == 'user' for each in turns) + 1}"
+                state = dict(message.state or {})
+                shown = {
+                    key: state.pop(key) for key in ("date", "timezone", "locale") if key in state
+                } | shown
+                guess = await _guess(store, message, registry)
+                if message.state is not None:
+                    turn["before"] = as_written(state)
+                if guess is not None:
+                    confidence, turn["labels"], turn[GUESS] = guess
+                    lowest = min(lowest, confidence)
+            turns.append(turn)
     if not any(turn["role"] == "user" for turn in turns):
         left_out.append(f"{conversation_id}: no message of a user")
         return None
@@ -187,16 +190,6 @@ async def _conversation(
         left_out.append(f"{conversation_id}: {error.errors()[0]['msg']}")
         return None
     return lowest, line
-
-
-async def _messages(store: MessageStore, conversation_id: str, left_out: list[str]) -> AsyncIterator[Message]:
-    offset: int | None = 0
-    while offset is not None:
-        page = await store.get_messages_by_conversation_id(conversation_id, limit=_PAGE, offset=offset)
-        left_out += [f"{conversation_id}/{each.id}: {each.cause}" for each in page.damaged]
-        for message in page:
-            yield message
-        offset = page.next_offset
 
 
 def _labelled(command: Command, registry: FlowRegistry) -> bool:

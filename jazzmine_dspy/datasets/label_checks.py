@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
 from jazzmine_dspy.models.base import freeze, thaw
@@ -140,20 +140,27 @@ def contradictions(turn: LabelledTurn) -> Iterator[Fault]:
             "Name the same flows in the same order in both.",
         )
     running = turn.before.flow is not None or turn.before.paused
-    if labels.is_cancellation and running and all(c.cancellation == "never" for c in labels.commands):
-        yield Fault(
+    yield from _those(
+        (
+            labels.is_cancellation and running and all(c.cancellation == "never" for c in labels.commands),
             "warning",
             "labels.is_cancellation",
             "The turn takes something back, and no command does",
             "Add cancel_flow, clear_slot or deny, or make the label false.",
-        )
-    if labels.is_cancellation is False and any(c.cancellation == "always" for c in labels.commands):
-        yield Fault(
+        ),
+        (
+            labels.is_cancellation is False and any(c.cancellation == "always" for c in labels.commands),
             "warning",
             "labels.is_cancellation",
             "A flow is left or a value taken back, and the turn is no cancellation",
             "Make the label true, or leave cancel_flow and clear_slot out.",
-        )
+        ),
+    )
+
+
+def _those(*checks: tuple[Any, Severity, str, str, str]) -> Iterator[Fault]:
+    """The faults that are there; each check is whether it is, and the fault."""
+    return (Fault(*check[1:]) for check in checks if check[0])
 
 
 def _unlabelled_answer(turn: LabelledTurn) -> Iterator[Fault]:
@@ -172,35 +179,37 @@ def _unlabelled_answer(turn: LabelledTurn) -> Iterator[Fault]:
 
 def _state(turn: LabelledTurn) -> Iterator[Fault]:
     before = turn.before
-    if before.flow is None and (before.awaiting is not None or before.slots.names):
-        yield Fault(
+    confirms = before.confirming is not None and not before.confirming.handoff
+    return _those(
+        (
+            before.flow is None and (before.awaiting is not None or before.slots.names),
             "error",
             "before.flow",
             "Slots are held or awaited, and no flow runs",
             "Name the flow, or drop the slots.",
-        )
-    confirms = before.confirming is not None and not before.confirming.handoff
-    if (before.status is ConversationStatus.AWAITING_CONFIRMATION) != confirms:
-        yield Fault(
+        ),
+        (
+            (before.status is ConversationStatus.AWAITING_CONFIRMATION) != confirms,
             "warning",
             "before.confirming",
             f"Status is {before.status.value!r}, which does not fit confirming",
             "Give both for an open yes or no, neither without one.",
-        )
-    if before.offering is not None and (before.flow is not None or before.offering not in before.paused):
-        yield Fault(
+        ),
+        (
+            before.offering is not None and (before.flow is not None or before.offering not in before.paused),
             "warning",
             "before.offering",
             f"Flow {before.offering!r} is offered, and another runs or it is not paused",
             "An offer is made of a paused flow, while none runs.",
-        )
-    if before.awaiting is not None and before.awaiting in before.slots.names:
-        yield Fault(
+        ),
+        (
+            before.awaiting is not None and before.awaiting in before.slots.names,
             "warning",
             "before.awaiting",
             f"Slot {before.awaiting!r} is awaited and held",
             "Drop one of the two.",
-        )
+        ),
+    )
 
 
 # --- values ----------------------------------------------------------------------------------------
@@ -245,8 +254,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
         if slot is None:
             continue
         value = thaw(command.value)
-        wanted = slot.kind.label_error(slot, value)
-        if wanted:
+        if wanted := slot.kind.label_error(slot, value):
             yield Fault(
                 "warning", at, f"Value {value!r} of {slot.name!r} is not {wanted}", "Correct the value."
             )

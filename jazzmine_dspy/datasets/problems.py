@@ -83,9 +83,6 @@ def _explain_one(detail: ErrorDetails, *, file: str, line: int | None) -> Proble
 
 def _field(loc: tuple[int | str, ...]) -> str:
     parts = [str(part) for part in loc]
-
     # Pydantic adds the command's kind to the path, which is no key of the data.
-    def is_kind(i: int) -> bool:
-        return i >= 2 and parts[i - 2] == "commands" and parts[i] in COMMAND_KINDS
-
-    return ".".join(part for i, part in enumerate(parts) if not is_kind(i))
+    kinds = {i for i in range(2, len(parts)) if parts[i - 2] == "commands" and parts[i] in COMMAND_KINDS}
+    return ".".join(part for i, part in enumerate(parts) if i not in kinds)

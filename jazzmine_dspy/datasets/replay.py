@@ -8,9 +8,8 @@ from typing import Any
 from jazzmine_dspy.datasets.label_checks import Fault, Severity
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.dialogue.apply import CommandApplier
-from jazzmine_dspy.dialogue.escalation import open_yes_no
 from jazzmine_dspy.dialogue.next_step import apply_decision
-from jazzmine_dspy.dialogue.questions import reconcile
+from jazzmine_dspy.dialogue.questions import open_yes_no, reconcile
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import StartFlow
@@ -163,8 +162,9 @@ def _unlike(earlier: LabelledTurn, turn: LabelledTurn, flows: Flows) -> Iterator
         return
     for field in ("flow", "paused", "slots"):
         given, found = getattr(turn.before, field), getattr(led, field)
+        # The application may have put in more values, or in another form.
         if given == found or (
-            field == "slots" and (turn.before.flow != led.flow or _held_more(given, found))
+            field == "slots" and (turn.before.flow != led.flow or set(found.names) <= set(given.names))
         ):
             continue
         yield Fault(
@@ -174,11 +174,6 @@ def _unlike(earlier: LabelledTurn, turn: LabelledTurn, flows: Flows) -> Iterator
             "Correct the state or those commands, or leave `before` out of the conversation: it is then derived.",
         )
         return
-
-
-def _held_more(given: FrozenMap, found: FrozenMap) -> bool:
-    """Whether all that the commands gave is held; the application may have put in more, or in another form."""
-    return set(found.names) <= set(given.names)
 
 
 def _told(value: object) -> str:

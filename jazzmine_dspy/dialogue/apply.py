@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.dialogue import escalation, slots, stack
-from jazzmine_dspy.dialogue.questions import Flows
+from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.questions import Flows, clarifying
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, TurnCache, WorkingMemory
-from jazzmine_dspy.memory.working.operations import clear_slot, collect_slot, confirm_action, deny_action
+from jazzmine_dspy.memory.working.operations import (
+    clear_slot,
+    collect_slot,
+    confirm_action,
+    deny_action,
+    resume_flow,
+    start_flow,
+)
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.base import thaw
@@ -89,7 +96,7 @@ class CommandApplier(Dialogue):
         open_question = self.state.pending_confirmation
         if open_question is None:
             return self.person_offered and self.hand_over()
-        if self.asks_again or self.state.handed_over or escalation.asked_which(self.state):
+        if self.asks_again or self.state.handed_over or clarifying(self.state):
             # The last reply did not put this question: "ok" may be about that reply. The question is put again.
             self.state.handed_over, self.state.escalation, self.state.question_counts = False, "", {}
             self.asks_again = True
@@ -111,20 +118,19 @@ class CommandApplier(Dialogue):
         if running is None:
             self.state.pending_confirmation = None
             return False
-        known = name is not None and self.registry[running.flow_name].slot(name) is not None
-        if known and name is not None:
-            self.slot_to_change = name
+        known = name if name and self.registry[running.flow_name].slot(name) is not None else None
+        self.slot_to_change = known or self.slot_to_change
         if self.state.pending_confirmation is not None:
-            deny_action(self.state, name if known else None)
+            deny_action(self.state, known)
         else:
             # What was understood is wrong: the values stay, but for one that is named.
             self.rejected = True
             running.transition_to(FlowStatus.ACTIVE)
             running.awaiting, running.ready = None, False
-            if known and name is not None:
-                clear_slot(self.state, name)
+            if known:
+                clear_slot(self.state, known)
         self.denied = True
-        self.changed |= known
+        self.changed |= known is not None
         return True
 
     # --- the stack ---------------------------------------------------------------------------------------
@@ -145,9 +151,9 @@ class CommandApplier(Dialogue):
             self.slot_owner = waiting or stack.defer(state, self.registry[name], position)
             return True
         if waiting is not None:
-            stack.resume(state, name)
+            resume_flow(state, name)
         else:
-            stack.start(state, self.registry[name])
+            start_flow(state, self.registry[name])
         self.slot_owner = state.active_flow
         self.deferred_at = len(state.paused)
         return True
@@ -160,7 +166,7 @@ class CommandApplier(Dialogue):
         # Slots that follow are its own.
         self.slot_owner = found
         if not self.affirmed:
-            stack.resume(self.state, found.flow_name)
+            resume_flow(self.state, found.flow_name)
             return True
         # The flow just confirmed runs first.
         self.state.paused = [*(flow for flow in self.state.paused if flow is not found), found]
@@ -170,13 +176,8 @@ class CommandApplier(Dialogue):
     def leave(self, name: str | None) -> bool:
         """End a flow, running or set aside."""
         state = self.state
-        found = (
-            state.active_flow
-            if name is None or (state.active_flow and state.active_flow.flow_name == name)
-            else None
-        )
-        if found is None and name is not None:
-            found = stack.find_paused(state, name)
+        named = (flow for flow in state.open_flows if flow.flow_name == name)
+        found = state.active_flow if name is None else next(named, None)
         if found is None:
             return False
         self.replies.append(say("cancelled", self.registry.get(found.flow_name), found.values))
@@ -195,22 +196,19 @@ class CommandApplier(Dialogue):
                 end_flow(state, waiting, FlowStatus.CANCELLED, reason="the conversation was begun anew")
             return True
         end_flow(state, running, FlowStatus.CANCELLED, reason="the task was begun anew")
-        stack.start(state, self.registry[running.flow_name])
+        start_flow(state, self.registry[running.flow_name])
         return True
 
     # --- slots -------------------------------------------------------------------------------------------
 
     def find_owner(self, name: str, of: str | None = None) -> ActiveFlowState | None:
         """The flow that a slot belongs to: the one named, else just started, running, or running before this turn."""
-        alive = [self.state.active_flow, *self.state.paused]
+        flows = self.state.open_flows
+        owners = (self.slot_owner, self.state.active_flow, self.flow_before)
+        chosen = [flow for owner in owners for flow in flows if flow is owner]
         if of is not None:
-            named = next((flow for flow in self.state.open_flows if flow.flow_name == of), None)
-            return named if named is not None and self.registry[of].slot(name) is not None else None
-        for flow in (self.slot_owner, self.state.active_flow, self.flow_before):
-            known = flow is not None and any(flow is other for other in alive)
-            if flow is not None and known and self.registry[flow.flow_name].slot(name) is not None:
-                return flow
-        return None
+            chosen = [flow for flow in flows if flow.flow_name == of]
+        return next((flow for flow in chosen if self.registry[flow.flow_name].slot(name) is not None), None)
 
     def put(self, name: str, value: object, flow: str | None = None) -> bool:
         """Fill a slot, or note why the value is refused."""

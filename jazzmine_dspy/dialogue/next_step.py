@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.dialogue import escalation, questions, slots, stack
+from jazzmine_dspy.dialogue import questions, slots, stack
 from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
 from jazzmine_dspy.dialogue.events import Events, turn_events
 from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
 from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
-from jazzmine_dspy.memory.working.operations.slots import count_attempt, exhaust_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.next_step import NextStep
@@ -63,7 +62,7 @@ def apply_decision(
     """
     before, state = state, state.model_copy(deep=True)
     key_before = questions.progress_key(state)
-    person_offered = escalation.offer_is_open(state)
+    person_offered = questions.offer_is_open(state)
     expired = _begin(state, decision, registry, message_id)
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
@@ -169,9 +168,9 @@ class NextStepPolicy(CommandApplier):
         if self.state.handed_over and self._waits:
             self.suppress_question = True
             brief = bool(self.replies) and self.talk in ("thanks", "farewell", "noted")
-            return escalation.after_hand_over(self.state, flow, brief=brief)
-        if self.decision.escalation and escalation.may_offer(self.state):
-            return escalation.offer(self.state, self.decision.escalation.reason, flow)
+            return questions.after_hand_over(self.state, flow, brief=brief)
+        if self.decision.escalation and questions.may_offer(self.state):
+            return questions.offer_person(self.state, self.decision.escalation.reason, flow)
         return None
 
     def _apologize(self, progressed: bool) -> None:
@@ -191,8 +190,9 @@ class NextStepPolicy(CommandApplier):
             if running is not None and not unchanged_no:
                 self._hold(running)
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
-        if self.escalated is not None and _given_up(*self.escalated):
-            return self._escalate(*self.escalated)
+        owner, slot = self.escalated or (None, "")
+        if owner is not None and not owner.ended and owner.slots[slot].attempts >= ATTEMPTS_ALLOWED:
+            return self._escalate(owner, slot)
         if self.flows_to_choose_from is not None:
             return self._clarify(self.flows_to_choose_from, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
@@ -240,7 +240,9 @@ class NextStepPolicy(CommandApplier):
                 self._hold(running)
             name = running.flow_name if running else None
             return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
-        exhaust_attempts(running.slots[step.slot])
+        # It is not asked for again before the conversation gets on.
+        slot = running.slots[step.slot]
+        slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
         flow = self.registry[running.flow_name]
         other = slots.pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
@@ -280,7 +282,7 @@ class NextStepPolicy(CommandApplier):
     def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
         if self.repeated and self.person_offered:
-            return escalation.offer(self.state, self.state.escalation, self._flow())
+            return questions.offer_person(self.state, self.state.escalation, self._flow())
         waiting = stack.find_paused(self.state, self.offered) if self.repeated and self.offered else None
         if waiting is not None:
             again, last = stack.offer(waiting, self.registry), self.state.last_agent_response
@@ -317,7 +319,7 @@ class NextStepPolicy(CommandApplier):
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""
         held = running.slots[name]
-        count_attempt(held)
+        held.attempts += 1
         if self._been_elsewhere(running, name):
             return self._escalate(running, name)
         flow = self.registry[running.flow_name]
@@ -341,7 +343,3 @@ class NextStepPolicy(CommandApplier):
             return False
         # The yes is for the values in the question: another value is a new question.
         return all(running.values.get(name, value) == value for name, value in self.agreed.items())
-
-
-def _given_up(flow: ActiveFlowState, name: str) -> bool:
-    return not flow.ended and flow.slots[name].attempts >= ATTEMPTS_ALLOWED

@@ -6,20 +6,10 @@ from collections.abc import Mapping
 
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
-from jazzmine_dspy.memory.working.operations import resume_flow, start_flow
+from jazzmine_dspy.memory.working.operations import resume_flow
 from jazzmine_dspy.memory.working.operations.flows import cancel_oldest_paused, end_flow
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
-
-
-def start(state: WorkingMemory, flow: Flow) -> None:
-    """Begin a flow; the running one is set aside."""
-    start_flow(state, flow)
-
-
-def resume(state: WorkingMemory, name: str) -> None:
-    """Take up a flow that was set aside; the running one takes its place there."""
-    resume_flow(state, name)
 
 
 def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:
@@ -48,7 +38,7 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow]) -> NextStep
         return None
     newest = state.paused[-1]
     if newest.deferred:
-        resume(state, newest.flow_name)
+        resume_flow(state, newest.flow_name)
         return None
     return offer(newest, registry)
 

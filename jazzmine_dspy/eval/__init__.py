@@ -1,8 +1,7 @@
 """Evaluation: scores with intervals, cost, and a report."""
 
-from jazzmine_dspy.eval.compare import Comparison, compare
+from jazzmine_dspy.eval.compare import Comparison, Gate, compare, gate
 from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
-from jazzmine_dspy.eval.gate import Gate, gate
 from jazzmine_dspy.eval.intervals import Metric, summarise
 from jazzmine_dspy.eval.metrics import commands_f1, score_turn, stage_score
 from jazzmine_dspy.eval.objective import OBJECTIVES, Objective

@@ -1,4 +1,5 @@
-"""Two programs on the same turns: what differs, whether that is more than chance, and where."""
+"""Two programs on the same turns: what differs, whether that is more than chance, and where; and whether one may take
+the place of the other."""
 
 from __future__ import annotations
 
@@ -7,26 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jazzmine_dspy.eval.evaluation import (
-    SLICE_METRICS,
-    Evaluation,
-    commands_of,
-    flows_of,
-    place_of,
-)
+from jazzmine_dspy.eval.evaluation import PARTS, SLICE_METRICS, Evaluation
 from jazzmine_dspy.eval.feedback import describe_labels, describe_state
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.record import Record, RecordedTurn
-from jazzmine_dspy.eval.significance import Paired, holm, mcnemar, paired
+from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.eval.significance import SIGNIFICANT, Loss, Paired, holm, loss, mcnemar, paired
 from jazzmine_dspy.models.errors import InputError
 
 FLAGS = {"is_cancellation": "cancellation_f1", "is_continuation": "topic_shift_f1"}
 MAIN = (*SLICE_METRICS, *FLAGS.values())
 """What is compared beside the objective and its constraints, where it is labelled."""
-
-SLICES = {"place": place_of, "command": commands_of, "flow": flows_of}
 
 
 @dataclass(frozen=True)
@@ -107,7 +101,8 @@ class Comparison:
         bounds = "too few conversations for an interval"
         if found.low is not None and found.high is not None:
             bounds = f"95 % interval {found.low:+.3f} to {found.high:+.3f}"
-        told = f"{size}: {found.difference:+.3f} ({bounds}; p = {found.p:.3g}); {_counted(found)}"
+        counted = f"{found.gained} turns gained, {found.lost} lost"
+        told = f"{size}: {found.difference:+.3f} ({bounds}; p = {found.p:.3g}); {counted}"
         if self.conversations == 1:
             return f"Nothing can be told from one conversation: {told}."
         if not self.changed:
@@ -178,14 +173,11 @@ def compare(
         >>> found.main.p, found.changed
         (1.0, 0)
     """
-    aim = Objective(objective) if isinstance(objective, str) else objective
-    old, new = (Record.of(one) if isinstance(one, Evaluation) else one for one in (before, after))
-    pairs = answered_by_both(old, new, aim.metric)
-    both = _Pairs(pairs, seed)
-    main = both.compared(aim.metric)
-    assert main is not None  # answered_by_both has looked
+    old, new, aim, pairs = _answered_by_both(before, after, objective)
+    main = _compared(pairs, aim.metric, seed)
+    assert main is not None  # _answered_by_both has looked
     wanted = dict.fromkeys(name for name in (*aim.constraints, *MAIN) if name != aim.metric)
-    others = [one for one in map(both.compared, wanted) if one is not None]
+    others = [one for name in wanted if (one := _compared(pairs, name, seed)) is not None]
     moved = [(pair, move) for pair in pairs if (move := _move(pair, aim.metric))]
     return Comparison(
         names=names,
@@ -193,7 +185,7 @@ def compare(
         main=main,
         others=_adjusted(others),
         flags=tuple(_flags(pairs)),
-        slices=_slices(both, aim.metric),
+        slices=_slices(pairs, aim.metric, seed),
         outcomes=Counter((one.outcome, two.outcome) for one, two in pairs),
         changed=sum(one.answer != two.answer for one, two in pairs),
         gained=tuple(_changed(pair, True) for pair, move in moved if move > 0),
@@ -208,16 +200,20 @@ def compare(
 Pair = tuple[RecordedTurn, RecordedTurn]
 
 
-def answered_by_both(before: Record, after: Record, metric: str) -> list[Pair]:
-    """The turns of two records, but those that the language model of either did not answer.
+def _answered_by_both(
+    before: Evaluation | Record, after: Evaluation | Record, objective: Objective | str
+) -> tuple[Record, Record, Objective, list[Pair]]:
+    """Both records, the objective, and the turns but those that the language model of either did not answer.
 
     Raises:
         InputError: as :func:`compare`.
     """
-    _check_same(before, after)
+    aim = Objective(objective) if isinstance(objective, str) else objective
+    old, new = (Record.of(one) if isinstance(one, Evaluation) else one for one in (before, after))
+    _check_same(old, new)
     pairs = [
         (one, two)
-        for one, two in zip(before.turns, after.turns, strict=True)
+        for one, two in zip(old.turns, new.turns, strict=True)
         if not one.unanswered and not two.unanswered
     ]
     if not pairs:
@@ -225,36 +221,29 @@ def answered_by_both(before: Record, after: Record, metric: str) -> list[Pair]:
             "No turn was answered by both programs", remedy="Evaluate both on turns of one split."
         )
     both = [{name for pair in pairs for name in pair[side].scores} for side in (0, 1)]
-    if metric not in both[0] & both[1]:
+    if aim.metric not in both[0] & both[1]:
         shared = ", ".join(sorted(both[0] & both[1]))
         raise InputError(
-            f"The objective {metric!r} has no label on the turns that both answered",
+            f"The objective {aim.metric!r} has no label on the turns that both answered",
             remedy=f"Compare by one of: {shared}."
             if shared
             else "Label the turns; they have no metric in common.",
         )
-    return pairs
+    return old, new, aim, pairs
 
 
-class _Pairs:
-    """Turns that both answered."""
+def _compared(pairs: Sequence[Pair], metric: str, seed: int) -> Paired | None:
+    """A metric over turns that both answered; None where it says nothing of them."""
+    try:
+        return paired(*_sides(pairs), metric, seed=seed)
+    except InputError:
+        return None
 
-    def __init__(self, pairs: Sequence[Pair], seed: int) -> None:
-        self.pairs, self._seed = pairs, seed
 
-    def compared(self, metric: str, keep: Sequence[bool] | None = None) -> Paired | None:
-        """A metric over the turns to keep; None where it says nothing of them."""
-        held = [pair for row, pair in enumerate(self.pairs) if keep is None or keep[row]]
-        try:
-            return paired(
-                [one.scores for one, _ in held],
-                [two.scores for _, two in held],
-                [one.example.conversation_id for one, _ in held],
-                metric,
-                seed=self._seed,
-            )
-        except InputError:
-            return None
+def _sides(pairs: Sequence[Pair]) -> tuple[list[TurnScores], list[TurnScores], list[str]]:
+    """The scores of both programs, and the conversations of the turns."""
+    conversations = [one.example.conversation_id for one, _ in pairs]
+    return [one.scores for one, _ in pairs], [two.scores for _, two in pairs], conversations
 
 
 def _check_same(old: Record, new: Record) -> None:
@@ -295,16 +284,16 @@ def _flag_right(turn: RecordedTurn, metric: str) -> bool:
     return turn.outcome != "crashed" and all(part.numerator == part.denominator for part in parts)
 
 
-def _slices(both: _Pairs, metric: str) -> tuple[Slice, ...]:
+def _slices(pairs: Sequence[Pair], metric: str, seed: int) -> tuple[Slice, ...]:
     """By place, by kind of command that is expected, and by flow that runs or is to start."""
-    examples = [one.example for one, _ in both.pairs]
     found = []
-    for kind, names_of in SLICES.items():
-        for name in sorted({name for each in examples for name in names_of(each)}):
-            held = [name in names_of(each) for each in examples]
-            one = both.compared(metric, held)
+    for kind, names_of in PARTS.items():
+        named = [(pair, frozenset(names_of(pair[0].example))) for pair in pairs]
+        for name in sorted(frozenset().union(*(names for _, names in named))):
+            held = [pair for pair, names in named if name in names]
+            one = _compared(held, metric, seed)
             if one is not None:
-                found.append(Slice(kind, name, sum(held), one, one.conversations >= FEWEST_CLUSTERS))
+                found.append(Slice(kind, name, len(held), one, one.conversations >= FEWEST_CLUSTERS))
     adjusted = iter(_adjusted([one.found for one in found if one.tested]))
     return tuple(replace(one, found=next(adjusted)) if one.tested else one for one in found)
 
@@ -333,5 +322,70 @@ def _changed(pair: Pair, gained: bool) -> ChangedTurn:
     )
 
 
-def _counted(found: Paired) -> str:
-    return f"{found.gained} turns gained, {found.lost} lost"
+# --- the gate --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The verdict on a program. ``adjusted`` are the p-values of ``losses``, held against their number (Holm)."""
+
+    losses: tuple[Loss, ...]
+    adjusted: tuple[float, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no loss is significant."""
+        return not any(value < SIGNIFICANT for value in self.adjusted)
+
+    @property
+    def why(self) -> str:
+        """The verdict in words, metric by metric."""
+        told = [_describe_loss(one, value) for one, value in zip(self.losses, self.adjusted, strict=True)]
+        return f"{'passed' if self.ok else 'failed'}: {'; '.join(told)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``evaluate --against --json`` prints under ``gate``."""
+        rows = [{**asdict(one), "adjusted": p} for one, p in zip(self.losses, self.adjusted, strict=True)]
+        return {"ok": self.ok, "why": self.why, "losses": rows}
+
+
+def gate(
+    baseline: Evaluation | Record,
+    program: Evaluation | Record,
+    *,
+    objective: Objective | str = "commands_exact",
+    margin: float = 0.0,
+    seed: int = 0,
+) -> Gate:
+    """Test whether a program loses more than it may against a baseline, on the same turns.
+
+    A program that is no worse than the margin allows fails in at most one of twenty samples, however many metrics are
+    looked at.
+
+    Args:
+        baseline, program: Evaluations, or records of them.
+        objective: The metric that decides; the constraints of an :class:`Objective` are tested with their own margins.
+        margin: How much of the objective may be lost, from 0 to 1.
+        seed: Of the draws.
+
+    Raises:
+        InputError: as :func:`compare`; or ``margin`` is not from 0 to 1.
+    """
+    if not 0.0 <= margin <= 1.0:
+        raise InputError(f"The margin {margin} is no share", remedy="Give one from 0 to 1, such as 0.02.")
+    _, _, aim, pairs = _answered_by_both(baseline, program, objective)
+    allowed = {aim.metric: margin} | dict(aim.constraints) | {aim.metric: margin}
+    found = tuple(
+        loss(*_sides(pairs), metric, margin=most, seed=seed)
+        for metric, most in allowed.items()
+        if any(metric in turn.scores for pair in pairs for turn in pair)
+    )
+    return Gate(found, tuple(holm(one.p for one in found)))
+
+
+def _describe_loss(one: Loss, p: float) -> str:
+    moved = f"{one.metric} loses {one.loss:.3f}" if one.loss > 0 else f"{one.metric} gains {-one.loss:.3f}"
+    allowed = f", {one.margin:g} is allowed" if one.margin else ""
+    if p < SIGNIFICANT:
+        return f"{moved}{allowed}: more than chance (p = {p:.3g})"
+    return f"{moved}{allowed}: no significant loss (p = {p:.3g}); one of {one.detectable:.3f} is found with 80 % power"

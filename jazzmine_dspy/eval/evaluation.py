@@ -163,42 +163,40 @@ class Evaluation:
     @cached_property
     def metrics(self) -> dict[str, Metric]:
         """Every metric that some turn says something about, with its interval."""
-        return self._summary(lambda _: True)
+        return self._summary([True] * self.n)
 
     @cached_property
     def slices(self) -> dict[str, tuple[int, dict[str, Metric]]]:
         """For each tag, and for answered and degraded turns: how many turns, and some metrics over them."""
         tags = sorted({tag for turn in self.turns for tag in turn.example.tags})
-        chosen: dict[str, Callable[[TurnResult], bool]] = {tag: _has_tag(tag) for tag in tags}
+        chosen = {tag: [tag in turn.example.tags for turn in self.turns] for tag in tags}
         if self.crashed or self.degraded:
-            chosen[ANSWERED] = lambda turn: turn.decision is not None and not turn.degraded
-            chosen[DEGRADED] = lambda turn: turn.degraded
-        counted = {name: sum(map(keep, self.turns)) for name, keep in chosen.items()}
+            chosen[ANSWERED] = [turn.decision is not None and not turn.degraded for turn in self.turns]
+            chosen[DEGRADED] = [turn.degraded for turn in self.turns]
         return {
-            name: (counted[name], self._summary(keep, SLICE_METRICS))
+            name: (sum(keep), self._summary(keep, SLICE_METRICS))
             for name, keep in chosen.items()
-            if counted[name]
+            if any(keep)
         }
 
     @cached_property
     def parts(self) -> dict[str, dict[str, tuple[int, dict[str, Metric]]]]:
         """The same by flow, by wanted command and by place, the largest first: how many turns, and some metrics."""
-        return {name: self._sliced(names) for name, names in _PARTS.items()}
+        return {name: self._sliced(names) for name, names in PARTS.items()}
 
     def _sliced(self, names: Callable[[Example], Iterable[str]]) -> dict[str, tuple[int, dict[str, Metric]]]:
         held = [frozenset(names(turn.example)) for turn in self.turns]
         counts = Counter(name for each in held for name in sorted(each))
-        chosen = dict(zip(map(id, self.turns), held, strict=True))
+        largest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_MOST]
         return {
-            name: (n, self._summary(lambda turn, name=name: name in chosen[id(turn)], SLICE_METRICS))  # type: ignore[misc]
-            for name, n in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_MOST]
+            name: (n, self._summary([name in each for each in held], SLICE_METRICS)) for name, n in largest
         }
 
-    def _summary(
-        self, keep: Callable[[TurnResult], bool], only: Iterable[str] | None = None
-    ) -> dict[str, Metric]:
+    def _summary(self, keep: Sequence[bool], only: Iterable[str] | None = None) -> dict[str, Metric]:
         clusters = [turn.example.conversation_id for turn in self.turns]
-        scores: list[TurnScores] = [turn.scores if keep(turn) else {} for turn in self.turns]
+        scores: list[TurnScores] = [
+            turn.scores if kept else {} for turn, kept in zip(self.turns, keep, strict=True)
+        ]
         return summarise(scores, clusters, resamples=self._draws, largest=LARGEST, only=only)
 
     def shared_difference(self, other: Evaluation, metric: str) -> Difference | None:
@@ -259,15 +257,12 @@ class Evaluation:
 
     def latency_by_source(self) -> dict[str, dict[str, dict[str, float]]]:
         """For each stage and kind of source: how many turns, and their latency in milliseconds."""
-        found: dict[str, dict[str, list[float]]] = {}
+        found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for stage in STAGES:
-            held: dict[str, list[float]] = defaultdict(list)
             for record in self._records(stage):
-                held[record.source].append(record.latency_ms)
-            if held:
-                found[stage] = dict(sorted(held.items()))
+                found[stage][record.source].append(record.latency_ms)
         return {
-            stage: {source: {"n": len(times), **quantiles(times)} for source, times in held.items()}
+            stage: {source: {"n": len(times), **quantiles(times)} for source, times in sorted(held.items())}
             for stage, held in found.items()
         }
 
@@ -307,18 +302,15 @@ class Evaluation:
         }
 
 
-_PARTS: dict[str, Callable[[Example], Iterable[str]]] = {
+PARTS: dict[str, Callable[[Example], Iterable[str]]] = {
     "place": place_of,
     "command": commands_of,
     "flow": flows_of,
 }
+"""By what turns are divided: what of a division a turn belongs to."""
 
 _MOST = 40
 """Parts of one kind that are told, of the largest: of a thousand flows few have turns enough for a figure."""
-
-
-def _has_tag(tag: str) -> Callable[[TurnResult], bool]:
-    return lambda turn: tag in turn.example.tags
 
 
 def quantiles(times: Sequence[float]) -> dict[str, float]:

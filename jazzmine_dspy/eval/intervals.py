@@ -183,8 +183,8 @@ def _effective_size(share: float, error: float, clusters: int, turns: int) -> fl
     return max(1.0, min(turns, share * (1.0 - share) / variance))
 
 
-def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval for a share of n independent trials, n not always whole.
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson's 95 % interval for a share of n independent trials, n not always whole.
 
     For a mean of values in [0, 1] it is valid, if wide.
 
@@ -192,7 +192,7 @@ def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
         >>> [round(bound, 3) for bound in wilson(1.0, 10)]
         [0.722, 1.0]
     """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = NormalDist().inv_cdf(0.975)
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(max(0.0, share * (1 - share)) / n + z * z / (4 * n * n))
     return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))

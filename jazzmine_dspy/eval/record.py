@@ -59,7 +59,7 @@ class Record:
             RecordedTurn(
                 turn.example,
                 turn.outcome,
-                _answer(turn.outcome, describe_decision(turn.decision)),
+                turn.outcome if turn.unanswered else describe_decision(turn.decision),
                 turn.scores,
             )
             for turn in found.turns
@@ -131,21 +131,20 @@ def read_record(
                 where=where,
                 remedy="Evaluate the baseline again.",
             )  # fmt: skip
-        turns = tuple(_turn(turn, example) for turn, example in zip(held["turns"], chosen, strict=True))
+        turns = tuple(
+            RecordedTurn(
+                example,
+                str(turn["outcome"]),
+                str(turn["answer"]),
+                {str(name): _from_json(score) for name, score in turn["scores"].items()},
+            )
+            for turn, example in zip(held["turns"], chosen, strict=True)
+        )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"The evaluation is damaged ({type(error).__name__})", where=where, remedy=_REMEDY
         ) from error
     return Record(turns, facts)
-
-
-def _turn(data: Mapping[str, Any], example: Example) -> RecordedTurn:
-    scores = {str(name): _from_json(held) for name, held in data["scores"].items()}
-    return RecordedTurn(example, str(data["outcome"]), str(data["answer"]), scores)
-
-
-def _answer(outcome: str, told: str) -> str:
-    return outcome if outcome == "unanswered" else told
 
 
 def _to_json(held: ScoreTerm) -> Any:

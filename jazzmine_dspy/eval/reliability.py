@@ -89,13 +89,12 @@ def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reli
     """
     if not pairs:
         return None
-    found = []
-    for number in range(bins):
-        held = [pair for pair in pairs if min(bins - 1, int(pair[0] * bins)) == number]
-        if held:
-            found.append(_bin(held))
+    groups: list[list[tuple[float, float]]] = [[] for _ in range(bins)]
+    for pair in pairs:
+        groups[min(bins - 1, int(pair[0] * bins))].append(pair)
+    found = tuple(_bin(held) for held in groups if held)
     ece = sum(one.n * abs(one.confidence - one.accuracy) for one in found) / len(pairs)
-    return Reliability(tuple(found), ece, len(pairs))
+    return Reliability(found, ece, len(pairs))
 
 
 def _bin(pairs: Sequence[tuple[float, float]]) -> Bin:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
@@ -62,17 +61,19 @@ def evaluate(
         InputError: there are no examples, or ``concurrency`` is below 1.
     """
     _check(examples, concurrency)
-    course, results = _Course(len(examples)), []
+    results: list[TurnResult] = []
+    lost: list[Example] = []
 
     def run(example: Example) -> TurnResult:
         decision, error, started = None, None, time.perf_counter()
         try:
             with conversation_scope(example.conversation_id):
-                course.go_on()
+                if len(lost) > int(UNANSWERED * len(examples)):
+                    raise LMUnansweredError("not asked, since the language model does not answer")
                 excluded = tuple(exclude(example)) if exclude else ()
                 decision = program.decide(example.turn, exclude=excluded)
         except LMUnansweredError as caught:
-            course.lose()
+            lost.append(example)
             spent = (time.perf_counter() - started) * 1000.0
             return TurnResult(example, None, format_error(caught), {}, spent, unanswered=True)
         except Exception as caught:
@@ -99,22 +100,6 @@ def _check(examples: Sequence[Example], concurrency: int) -> None:
         raise InputError(
             "No turn could ever run", where=f"concurrency={concurrency}", remedy="Use 1 or more."
         )
-
-
-class _Course:
-    """How an evaluation goes: with too many turns unanswered it decides nothing, and no more are asked."""
-
-    def __init__(self, turns: int) -> None:
-        self._left = int(UNANSWERED * turns)
-        self._lock = threading.Lock()
-
-    def lose(self) -> None:
-        with self._lock:
-            self._left -= 1
-
-    def go_on(self) -> None:
-        if self._left < 0:
-            raise LMUnansweredError("not asked, since the language model does not answer")
 
 
 def scored(

@@ -303,14 +303,13 @@ def loss(
     )
 
 
-def sign_flips(parts: Floats | Sequence[float], *, flips: int = FLIPS, seed: int = 0) -> tuple[float, float]:
+def sign_flips(parts: Floats | Sequence[float], *, seed: int = 0) -> tuple[float, float]:
     """The paired permutation test: how often a sum is as large when the sign of each part is left to chance.
 
     ``scipy.stats.permutation_test`` does the same, 50 times slower at 300 parts.
 
     Args:
         parts: What each conversation adds to a difference.
-        flips: Draws, where the parts are too many to try all ways.
         seed: Of the draws.
 
     Returns:
@@ -328,7 +327,7 @@ def sign_flips(parts: Floats | Sequence[float], *, flips: int = FLIPS, seed: int
     if not moved.size:
         return 1.0, 1.0
     exact = moved.size <= _EXACT
-    draws = 2**moved.size if exact else flips
+    draws = 2**moved.size if exact else FLIPS
     chance = np.random.default_rng(seed)
     # Sums in another order differ in their last bits.
     total, tie = float(moved.sum()), 1e-9 * size

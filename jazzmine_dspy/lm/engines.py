@@ -16,6 +16,7 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.lm15 import Request, Response
 
 from jazzmine_dspy.lm.requests import small_events
+from jazzmine_dspy.models.base import Shared
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ def call_limit(timeout: float | None) -> float | None:
     return min(limits, default=None)
 
 
-class Engine:
+class Engine(Shared):
     """Base of engines: whoever writes one writes `complete`; the rest follows from it.
 
     An engine that can wait without a thread overrides `acomplete`, one whose tokens come one by one `stream` and
@@ -55,9 +56,6 @@ class Engine:
     supports_function_calling = False
     supports_reasoning = False
     supported_params: Collection[str] = frozenset()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self
 
     @property
     def identity(self) -> str:
@@ -85,7 +83,7 @@ class Engine:
         """Close what the engine opened."""
 
 
-class AsyncEngine:
+class AsyncEngine(Shared):
     """The asynchronous form of an engine, as DSPy calls it.
 
     Args:
@@ -94,9 +92,6 @@ class AsyncEngine:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self
 
     async def complete(self, request: Request) -> Response:
         """As that of the engine."""

@@ -18,6 +18,7 @@ from jazzmine_dspy.lm.native import wrap
 from jazzmine_dspy.lm.prices import Price, Tokens, tokens_of
 from jazzmine_dspy.lm.replay import is_replay
 from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.base import Shared
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class _Limit:
         return 1 + int((left - self.reserved) / self.largest) if self.largest else None
 
 
-class Meter:
+class Meter(Shared):
     """Counts the calls of any number of language models and refuses the one over budget.
 
     Thread-safe. These hold at any time:
@@ -136,9 +137,6 @@ class Meter:
                     remedy="Give a price: Price(prompt, completion), in money per million tokens.",
                 )
             self._limits.append(_Limit(price.amount(max_money), max_money, price.cost))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Meter:
-        return self
 
     @property
     def counts(self) -> Counts:

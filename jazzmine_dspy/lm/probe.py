@@ -10,8 +10,7 @@ import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from jazzmine_dspy.lm.answer_limit import answer_limit, refused_parameter
-from jazzmine_dspy.lm.attempts import check_answered
-from jazzmine_dspy.lm.listening import Listener
+from jazzmine_dspy.lm.attempts import Listener, check_answered
 from jazzmine_dspy.lm.native import limit_named
 from jazzmine_dspy.lm.providers import Support, configure_for_provider, quirks_of, schema_support
 

@@ -19,11 +19,12 @@ import dspy
 from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
 from dspy.lm15 import Request, Response
 
+from jazzmine_dspy.lm.attempts import outcome_of
 from jazzmine_dspy.lm.engines import Wrapper
 from jazzmine_dspy.lm.errors import LMWarning
-from jazzmine_dspy.lm.listening import outcome_of
 from jazzmine_dspy.lm.native import wrap
 from jazzmine_dspy.lm.requests import request_key
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import InputError, format_error
 
 _MARK = "jazzmine_replayed"
@@ -31,7 +32,7 @@ _MARK = "jazzmine_replayed"
 _BUSY_S = 30.0
 
 
-class ReplayStore:
+class ReplayStore(Shared):
     """Answers by request, in an SQLite file. Threads and processes may share it.
 
     A damaged entry is skipped with an `LMWarning` and asked anew; a damaged file is put aside as
@@ -65,9 +66,6 @@ class ReplayStore:
             )
             Path(self.path).replace(self.path + ".damaged")
             self._connection = self._open()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ReplayStore:
-        return self
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

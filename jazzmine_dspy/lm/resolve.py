@@ -205,7 +205,8 @@ def as_lm(llm: Any) -> dspy.BaseLM:
     if callable(method) and not inspect.isclass(llm):
         return _wrapped(llm, cast("_Method", method), parts=True)
     named = [getattr(llm, name, None) for name in _OF_A_PROMPT]
-    methods = [each for each in (*named, llm, getattr(llm, "__call__", None)) if _is_async(each)]  # noqa: B004
+    candidates = (*named, llm, getattr(llm, "__call__", None))  # noqa: B004
+    methods = [each for each in candidates if inspect.iscoroutinefunction(each)]
     if methods and not inspect.isclass(llm):
         return _wrapped(llm, methods[0])
     raise InputError(
@@ -217,10 +218,6 @@ def as_lm(llm: Any) -> dspy.BaseLM:
 
 
 _Method = Callable[[Any], Awaitable[Any]]
-
-
-def _is_async(method: Any) -> bool:
-    return inspect.iscoroutinefunction(method)
 
 
 def _wrapped(llm: Any, method: _Method, *, parts: bool = False) -> dspy.LM:

@@ -4,6 +4,8 @@ from jazzmine_dspy.models.commands import COMMAND_KINDS, Command, command
 from jazzmine_dspy.models.decision import (
     STAGES,
     Enhancement,
+    Escalation,
+    EscalationRule,
     LMCall,
     Selection,
     SourceKind,
@@ -13,7 +15,6 @@ from jazzmine_dspy.models.decision import (
     Usage,
 )  # fmt: skip
 from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
-from jazzmine_dspy.models.escalation import Escalation, EscalationRule
 from jazzmine_dspy.models.flows import Flow, Guard, Slot, SlotType
 from jazzmine_dspy.models.messages import Conversation, Entity, Message, MessageRole
 from jazzmine_dspy.models.registry import FlowRegistry

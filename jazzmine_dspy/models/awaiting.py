@@ -65,27 +65,20 @@ class Stale(Awaiting):
         return f"the recording {self.folder} is stale: {what} no answer in it"
 
 
-class AwaitingGroup:
+class AwaitingGroup(list[Awaiting]):
     """Awaited answers of several pieces of work, so that each is asked about before the whole stops."""
-
-    def __init__(self) -> None:
-        self._parts: list[Awaiting] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
 
     @property
     def folder(self) -> str:
         """Where the requests of the first lie."""
-        return self._parts[0].folder
+        return self[0].folder
 
     def add(self, awaiting: Awaiting) -> None:
         """Note what one piece of work awaits."""
-        self._parts.append(awaiting)
+        self.append(awaiting)
 
     def check(self) -> None:
         """Raise one `Awaiting` for all that was noted, if anything was."""
-        if self._parts:
-            first = self._parts[0]
-            problem = next((each.problem for each in self._parts if each.problem is not None), None)
-            raise type(first)(first.folder, frozenset().union(*(each.keys for each in self._parts)), problem)
+        if self:
+            problem = next((each.problem for each in self if each.problem is not None), None)
+            raise type(self[0])(self.folder, frozenset().union(*(each.keys for each in self)), problem)

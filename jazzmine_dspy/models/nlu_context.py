@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -75,7 +75,12 @@ class NLUContext(Turn):
         if twice:
             raise ValueError(f"{twice[0]!r} and {_NAMES[twice[0]]!r} are the same field: give one of them")
         fields: dict[str, Any] = {_NAMES.get(str(name), str(name)): value for name, value in data.items()}
-        for name, read in (("available_flows", _flow), ("paused", _name), ("history", _message)):
+        readers: dict[str, Callable[[Any], Any]] = {
+            "available_flows": _flow,
+            "paused": lambda flow: flow if isinstance(flow, str) else _first(flow, "flow_name", "name"),
+            "history": _message,
+        }
+        for name, read in readers.items():
             if name in fields:
                 fields[name] = tuple(read(each) for each in _items(fields[name], name))
         for name, empty in (("text", ""), ("slots", {}), ("flow", None), ("awaiting", None)):
@@ -163,10 +168,6 @@ def _flow(flow: Any) -> Any:
         return dict(flow)
     fields = ("name", "description", "condition", "category", "keywords", "slots")
     return {name: getattr(flow, name) for name in fields if getattr(flow, name, None) is not None}
-
-
-def _name(flow: Any) -> Any:
-    return flow if isinstance(flow, str) else _first(flow, "flow_name", "name")
 
 
 def _message(message: Any) -> Any:

@@ -229,11 +229,8 @@ def find_with_separators(pattern: str, text: str) -> list[tuple[int, int, str]]:
 def unanchored(pattern: str) -> str:
     """A pattern without the anchors around it, which say nothing where it has to match a whole value."""
     end = pattern[:-1] if re.search(r"(?<!\\)(?:\\\\)*\$$", pattern) else pattern
-    return pattern if _alternatives(pattern) else end.removeprefix("^")
-
-
-def _alternatives(pattern: str) -> bool:
-    return any(atom in ("|", "") for atom, _ in _atoms(pattern))
+    has_alternatives = any(atom in ("|", "") for atom, _ in _atoms(pattern))
+    return pattern if has_alternatives else end.removeprefix("^")
 
 
 def _written(shape: _Shape, pattern: str, text: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from jazzmine_dspy.models.base import Value, sha256
+from jazzmine_dspy.models.base import Shared, Value, sha256
 from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Flow, Guard, Slot
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file, yaml_line
@@ -21,7 +21,7 @@ from jazzmine_dspy.models.turn import FlowView
 from jazzmine_dspy.models.validators import VALIDATORS, unknown_remedy
 
 
-class FlowRegistry(Mapping[str, Flow]):
+class FlowRegistry(Shared, Mapping[str, Flow]):
     """An immutable, ordered mapping of names to flows.
 
     Args:
@@ -141,9 +141,6 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def __len__(self) -> int:
         return len(self._flows)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FlowRegistry:
-        return self
 
     @property
     def habits(self) -> dict[str, str]:

@@ -100,8 +100,7 @@ class SlotType(ABC):
         By default the text if it matches the slot's ``pattern``, else what :meth:`find` returns between words that add
         nothing.
         """
-        own = pattern_match(slot, text)
-        if own is not None:
+        if (own := pattern_match(slot, text)) is not None:
             return [own]
         spans = self.find(slot, text, at)
         bare = bool(spans) and is_bare(text, spans, at.locale, self.noise)

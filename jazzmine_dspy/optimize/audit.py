@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.confidence import confidence_rows
+from jazzmine_dspy.optimize.confidence import confidence_rows, is_closed
 from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR, passing, upper_bound
-from jazzmine_dspy.optimize.steps.local import is_closed
 from jazzmine_dspy.program.local.understanding import acts_head
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.turn_confidence import in_force

@@ -1,21 +1,27 @@
-"""Checks before a run: labels exist, and the language model answers."""
+"""Checks of a run: labels exist, the language model answers, and no prompt copies text of the test part."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import dspy
 
-from jazzmine_dspy.datasets import Dataset
+from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.objective import has_label, labelled
 from jazzmine_dspy.lm.deferred import DeferredLM
 from jazzmine_dspy.models.decision import STAGES
-from jazzmine_dspy.models.errors import DatasetError, RecipeError
+from jazzmine_dspy.models.errors import DatasetError, ExtensionError, RecipeError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import PARTS, RunContext
+from jazzmine_dspy.optimize.optimizers.registry import named
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.bindings import BUILT_IN
+from jazzmine_dspy.program.decider import DECIDERS
 from jazzmine_dspy.program.outages import has_answer
+from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 _DEADLINE_S = 120.0
@@ -24,7 +30,40 @@ _DEADLINE_S = 120.0
 _SERVER_DOWN = ("LMNoAnswerError", "LMServerError", "LMRateLimitError", "LMTimeoutError")
 """Errors that do not come from a wrong name, address or key."""
 
-PARTS = ("train", "dev_a", "dev_b")
+
+def open_dataset(recipe: Recipe) -> Dataset:
+    """Read the dataset of a recipe and check that the run can use it, and that all that the recipe names exists.
+
+    Raises:
+        RecipeError: an optimizer or a decider is not registered, or no label fits the objective or a constraint.
+        DatasetError: the dataset is broken, or one of its parts is empty.
+    """
+    dataset = load_dataset(recipe.dataset)
+    named(recipe.optimizer)
+    _check_deciders(recipe)
+    check_labels(recipe, dataset)
+    return dataset
+
+
+def _check_deciders(recipe: Recipe) -> None:
+    """Check that the deciders of a recipe are registered.
+
+    Raises:
+        RecipeError: a decider is not registered, or its package cannot be imported.
+    """
+    for name in recipe.deciders:
+        try:
+            known = name not in BUILT_IN and DECIDERS.get(name) is not None
+        except ExtensionError as error:
+            raise RecipeError(
+                error.message, where=f"deciders of {recipe.name}", remedy=error.remedy
+            ) from error
+        if not known:
+            raise RecipeError(
+                f"Nobody registered the decider {name!r}",
+                where=f"deciders of {recipe.name}",
+                remedy=f"Known are {', '.join(DECIDERS) or 'none'}: install the package that has it.",
+            )
 
 
 def check_labels(recipe: Recipe, dataset: Dataset) -> None:
@@ -115,3 +154,47 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
         where="asked once, before anything was fitted",
         remedy="Check its name, its address and its key, or run with lm = 'none'.",
     )
+
+
+OWN_WORDS = 6
+"""Runs of at least this many words count as copied; shorter ones, such as "where is my order", are common."""
+
+
+def copied_turns(program: TurnProgram, dataset: Dataset) -> tuple[str, ...]:
+    """Test turns from which instructions, field descriptions or demonstrations copy six words in a row.
+
+    Words that also occur in another part or in the flows are ignored. The result has the keys of the turns, without
+    their text.
+
+    Args:
+        program: Its predictors of the shape in use are checked.
+        dataset: The dataset with its test part.
+    """
+    test_runs: dict[str, set[str]] = {}
+    public_runs = _runs(str(dataset.flows.to_json()))
+    for conversation in dataset.conversations:
+        test = dataset.roles[conversation.id] == "test"
+        for index, turn in enumerate(conversation.turns):
+            runs = _runs(turn.text) if turn.role == "user" else ()
+            if not test:
+                public_runs.update(runs)
+            for run in runs if test else ():
+                test_runs.setdefault(run, set()).add(f"{conversation.id}/{conversation.turn_id(index)}")
+    prompt_runs = set().union(*(_runs(text) for text in _texts(states_of(program))))
+    return tuple(sorted({key for run in prompt_runs - public_runs for key in test_runs.get(run, ())}))
+
+
+def _runs(text: str) -> set[str]:
+    words = re.findall(r"\w+", text.casefold())
+    return {" ".join(words[at : at + OWN_WORDS]) for at in range(len(words) - OWN_WORDS + 1)}
+
+
+def _texts(state: Any) -> Iterator[str]:
+    if isinstance(state, str):
+        yield state
+    elif isinstance(state, Mapping):
+        for value in state.values():
+            yield from _texts(value)
+    elif isinstance(state, list | tuple):
+        for value in state:
+            yield from _texts(value)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.gates import (
     DELTA,
@@ -67,7 +68,7 @@ def fit(rows: Sequence[ConfidenceRow], start: TurnConfidence) -> TurnConfidence:
     Example:
         >>> rows = [ConfidenceRow({"ruled": float(n % 2)}, n % 2 == 1, str(n)) for n in range(40)]
         >>> model = fit(rows, TurnConfidence())
-        >>> model.probability({"ruled": 1.0}) > 0.5 > found.probability({"ruled": 0.0})
+        >>> model.probability({"ruled": 1.0}) > 0.5 > model.probability({"ruled": 0.0})
         True
     """
     if not rows:
@@ -99,12 +100,18 @@ def folds_of(rows: Sequence[ConfidenceRow]) -> list[int]:
     return [fold_of[row.among] for row in rows]
 
 
-class GateFit(NamedTuple):
-    """A gate on the confidence of turns, with its error and how it was set."""
+def is_closed(turn: TurnResult) -> bool:
+    """Whether rules decided the turn as a whole."""
+    stages = turn.decision.stages if turn.decision is not None else {}
+    return bool(stages) and all(stages[stage].source == "rule" for stage in STAGES[1:])
 
-    threshold: float
-    passed: Gate
-    reason: str
+
+def passes(turn: TurnResult, confidence: float, gate: float) -> bool:
+    """Whether a program stops at this answer: its confidence passes the gate, or rules decided the turn as a whole.
+
+    A degraded answer never passes.
+    """
+    return turn.decision is not None and not turn.degraded and (is_closed(turn) or confidence >= gate)
 
 
 def estimated_gate(confidences: Sequence[float], target_error: float) -> float:
@@ -129,7 +136,7 @@ def set_gate(
     *,
     target_error: float = TARGET_ERROR,
     delta: float = DELTA,
-) -> GateFit:
+) -> Gate:
     """Certify a gate for a target error; without a certificate, take the one of least expected cost.
 
     A gate without a certificate meets the target by the confidences alone.
@@ -148,7 +155,7 @@ def set_gate(
     right, groups = [row.right for row in rows], [row.group for row in rows]
     certified = certified_gate(confidences, right, groups, target_error, delta)
     if certified.certified:
-        return GateFit(certified.threshold, certified, certified.reason)
+        return certified
     gate = crossing(confidences, [float(each) for each in right], [LM_RIGHT] * len(rows)) if rows else NEVER
     gate = max(gate, estimated_gate(confidences, target_error))
     passed = passing(confidences, right, groups, gate, delta)
@@ -158,4 +165,4 @@ def set_gate(
         f"confidences: "
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
-    return GateFit(gate, passed, reason)
+    return passed._replace(reason=reason)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
 from jazzmine_dspy.datasets import Dataset
-from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.datasets.schema import Example, Role
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
@@ -28,6 +28,9 @@ from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 
 if TYPE_CHECKING:
     from jazzmine_dspy.optimize.optimizers.registry import Optimizer
+
+PARTS: tuple[Role, ...] = ("train", "dev_a", "dev_b")
+"""The parts that a run learns from and chooses by: all but the test part."""
 
 COMPILE_TIME = 0.35
 """Share of the minutes after which no further candidate is tried."""
@@ -126,7 +129,8 @@ class RunContext:
     @property
     def calls_for_judging(self) -> int:
         """Maximum of calls to judge the prompts as written and as compiled on the sample of dev-B."""
-        return self._sampled("dev_b") * 2 * self.calls_per_turn
+        count = len(self.dataset.examples("dev_b"))
+        return min(self.recipe.sample.dev_b or count, count) * 2 * self.calls_per_turn
 
     @property
     def labelled_conversations(self) -> int:
@@ -137,10 +141,6 @@ class RunContext:
     def calls_for_report(self) -> int:
         """Maximum of calls for the three rows of the report that ask the language model."""
         return 3 * self.calls_per_turn * min(self.recipe.sample.test or self.test_turns, self.test_turns)
-
-    def _sampled(self, role: Literal["dev_a", "dev_b"]) -> int:
-        size, count = getattr(self.recipe.sample, role), len(self.dataset.examples(role))
-        return min(size or count, count)
 
     def calls_kept(self, *, judging: bool = True) -> int:
         """Calls to keep for judging and the report, or for the report alone, at most a share of the limit.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import dspy
 
-from jazzmine_dspy import artifacts
 from jazzmine_dspy.eval.report import Report
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.state import RunState, Verdict
@@ -41,22 +40,6 @@ class RunResult(NamedTuple):
     shipped: str
     first_line: str
     untracked: str = ""
-
-    @classmethod
-    def of(cls, context: RunContext, state: RunState) -> Self:
-        """The result of a finished run."""
-        assert state.report is not None, "the last step reports"
-        return cls(
-            state.program,
-            context.folder,
-            state.report,
-            state.paths,
-            artifacts.read_manifest(context.folder),
-            dict(state.spent),
-            state.ships,
-            state.report.first_line,
-            context.tracker.lost if context.tracker is not None else "",
-        )
 
 
 def run_facts(context: RunContext) -> dict[str, Any]:
@@ -106,7 +89,7 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
         "embedder": {"model": recipe.embedder, "fingerprint": embedder.fingerprint if embedder else None},
         "head": head.facts if head is not None else None,
         "local": local.trained.facts(),
-        "gate": confidence.gate.passed.facts() if confidence is not None else None,
+        "gate": confidence.gate.facts() if confidence is not None else None,
         "refit_turns": state.refitted,
         "candidates": [
             {
@@ -119,7 +102,7 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
             }
             for each in state.prompts.tried
         ],
-        "programs": [_verdict_facts(each) for each in (state.choice.verdicts if state.choice else ())],
+        "programs": [_verdict_facts(each) for each in state.verdicts],
         "shipped": state.ships,
         "demonstrations": {name: len(state.program.predictor(name).demos) for name in PREDICTORS},
         "first_line": first_line,

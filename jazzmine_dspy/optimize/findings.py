@@ -1,11 +1,12 @@
-"""Build the report of a run: what ships and why, gains, the gate's error bound, and turns that changed."""
+"""Contents of the report of a run: what ships and why, gains, the gate's error bound, and turns that changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.artifacts import BASE
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.compare import Comparison, compare
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.feedback import describe_decision, describe_labels
@@ -14,103 +15,25 @@ from jazzmine_dspy.eval.report import (
     CandidateRow,
     Change,
     Choosing,
-    FlowRow,
-    Gain,
+    LearningPoint,
     OpenSetScore,
-    RecallChoice,
-    Report,
-    System,
+    Prompt,
 )
 from jazzmine_dspy.eval.report.shown import label
 from jazzmine_dspy.eval.significance import Difference
-from jazzmine_dspy.lm.recording import Recording
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, JazzmineError
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.learning_curve import learning_points, learning_words
-from jazzmine_dspy.optimize.recorded import cascade_name
-from jazzmine_dspy.optimize.report_rows import BASELINE
-from jazzmine_dspy.optimize.sent_prompts import compiled_prompts
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
 from jazzmine_dspy.optimize.steps.choose import PRICE
 from jazzmine_dspy.optimize.steps.contenders import BEFORE
+from jazzmine_dspy.program.lm_requests import request_for
+from jazzmine_dspy.program.nearest import shown
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
-_NOTES = {
-    BASELINE: "chooses flows only; the rest is the local decider's without its models",
-    BASE: "the package's weights over these flows: no label of the dataset, no language model",
-    "LM as written": "the language model on every turn, prompts as written",
-    "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
-    BEFORE: "the program that the run starts from, over the flows as they are now",
-    "shipped": "the whole program that the run chose",
-}
-_SELECTION = frozenset({"flow_set_exact", "flow_order_exact", "in_scope_accuracy", "out_of_scope_recall"})
-_GAINS = (
-    ("compiling the LM", "LM compiled", "LM as written"),
-    ("LM as written over base", "LM as written", BASE),
-    ("LM compiled over base", "LM compiled", BASE),
-    ("shipped over base", "shipped", BASE),
-)
 _ENHANCEMENT = ("entity_f1", "entity_recall_in_rewrite", "sentiment_macro_f1", "topic_shift_f1")
 _CHANGES = 6
-
-
-def build_report(
-    context: RunContext, state: RunState, before: Mapping[str, Any], whole: Mapping[str, Any] | None = None
-) -> Report:
-    """Build the report of a run.
-
-    Args:
-        context: Of the run.
-        state: At its end.
-        before: Spending before the rows of the report were evaluated.
-        whole: Results on whole conversations that the program replayed with its own state.
-    """
-    recipe, systems = context.recipe, state.systems
-    rows = [
-        System(
-            name, evaluation, note=_note(context, name, evaluation), shipped=name == "shipped",
-            covers=_SELECTION if name == BASELINE else None,
-        )
-        for name, evaluation in systems.items() if evaluation is not None
-    ]  # fmt: skip
-    metrics = (recipe.objective, *recipe.constraints)
-    gains = [
-        Gain(name, metric, gain)
-        for name, ours, theirs in _GAINS
-        for metric in metrics
-        if (gain := difference(systems, ours, theirs, metric)) is not None
-    ]
-    points = list(learning_points(context, state))
-    return Report(
-        title=f"{recipe.name}: {context.dataset.name} "
-        + ("without a language model" if recipe.lm == "none" else f"with {recipe.lm}"),
-        first_line=first_line(context, state),
-        systems=rows,
-        candidates=[_candidate(context, state, each) for each in _verdicts(state)],
-        learning=points,
-        learning_words=learning_words(points),
-        gains=gains,
-        facts=_facts(context, state, before),
-        reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{_from_option(context)}",
-        examples_changed=_changes(context.objective, systems),
-        compared=("LM as written", "LM compiled"),
-        choosing=_choosing(context, state),
-        verdict=verdict_sentence(context, state),
-        prompts=compiled_prompts(state, context.dataset.examples("dev_a")),
-        card=context.dataset.card,
-        recipe=recipe.in_words(),
-        comparison=_before_and_after(context, systems),
-        updated=_flow_rows(context),
-        replay=whole,
-    )
-
-
-def _note(context: RunContext, name: str, evaluation: Evaluation) -> str:
-    for part in context.recipe.recorded:
-        if name in (part.name, cascade_name(part.name)):
-            recording = Recording.read(part.folder)
-            return f"recorded answers of {recording.kind}, {recording.date}, on {evaluation.n} test turns"
-    return _NOTES[name]
 
 
 def difference(
@@ -160,7 +83,8 @@ def first_line(context: RunContext, state: RunState) -> str:
     else:
         score = shipped.metrics.get(metric)
         parts += [f"{metric} {score.value:.3f} on {score.n} test turns"] if score is not None else []
-        answered = sum(_lm_answered(turn) for turn in shipped.turns) / shipped.n
+        decisions = [turn.decision.stages.values() for turn in shipped.turns if turn.decision is not None]
+        answered = sum(any(each.source == "lm" for each in stages) for stages in decisions) / shipped.n
         parts.append(
             f"the LM answered {answered:.0%} of turns" if context.lm is not None else "no LM was asked"
         )
@@ -170,14 +94,10 @@ def first_line(context: RunContext, state: RunState) -> str:
         parts.append(f"compiling the prompts gained {_format_difference(gain)}")
     if state.unanswered:
         parts.append(state.unanswered)
-    broken = [f"{each.contender.name}: {why}" for each in _verdicts(state) for why in each.broken]
+    broken = [f"{each.contender.name}: {why}" for each in state.verdicts for why in each.broken]
     if broken:
         parts.append(f"held back: {', '.join(broken)}")
     return "; ".join(parts) + "."
-
-
-def _lm_answered(turn: TurnResult) -> bool:
-    return turn.decision is not None and any(r.source == "lm" for r in turn.decision.stages.values())
 
 
 def _format_difference(gain: Difference) -> str:
@@ -190,11 +110,8 @@ def _per_cent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def _verdicts(state: RunState) -> tuple[Verdict, ...]:
-    return state.choice.verdicts if state.choice is not None else ()
-
-
-def _candidate(context: RunContext, state: RunState, verdict: Verdict) -> CandidateRow:
+def candidate_row(context: RunContext, state: RunState, verdict: Verdict) -> CandidateRow:
+    """A program that may ship, with its score, and why it ships or not."""
     contender, ships = verdict.contender, state.ships
     price = PRICE[context.recipe.prefer] * contender.calls
     if contender.kind == "base":
@@ -216,7 +133,8 @@ def _candidate(context: RunContext, state: RunState, verdict: Verdict) -> Candid
     )
 
 
-def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> dict[str, str]:
+def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> dict[str, str]:
+    """Facts of the run by name; ``before`` is the spending before the rows of the report were evaluated."""
     recipe, spent, price = context.recipe, context.budget.spent(), context.budget.meter.price
     constraints = ", ".join(
         f"{name} may lose {allowed:g}" for name, allowed in context.objective.constraints.items()
@@ -258,7 +176,7 @@ def _facts(context: RunContext, state: RunState, before: Mapping[str, Any]) -> d
     return facts | {"ships": state.ships}
 
 
-def _choosing(context: RunContext, state: RunState) -> Choosing:
+def choosing(context: RunContext, state: RunState) -> Choosing:
     """How the local decider was trained, and the error bound of the gate."""
     local, delta = state.local, context.recipe.gates.delta
     words = list(gate_words(local.confidence, delta)) if local.confidence is not None else []
@@ -271,10 +189,7 @@ def _choosing(context: RunContext, state: RunState) -> Choosing:
     recall, head = local.trained.recall, local.trained.head
     return Choosing(
         words=words,
-        recall=[
-            RecallChoice(one.name, *one.at, n=one.n, kept=one.kept)
-            for one in (recall.choices if recall is not None else ())
-        ],
+        recall=list(recall.choices) if recall is not None else [],
         reliability=local.trained.reliability,
         open_set=_open_set(head.facts if head is not None else {}),
     )
@@ -287,14 +202,14 @@ def gate_words(fitted: ConfidenceFit, delta: float) -> Iterator[str]:
         fitted: The confidence and its gate.
         delta: Probability that the bound is too low.
     """
-    passed = fitted.gate.passed
+    passed = fitted.gate
     left = 100 * (1 - passed.accepted / max(1, passed.n))
     yield (
         f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with "
         f"{100 * (1 - delta):g} % confidence at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} "
         f"judged turns pass the gate, and {left:.0f} % are left to the language model)"
     )
-    yield fitted.gate.reason
+    yield passed.reason
 
 
 def _lost_by_cascades(state: RunState) -> Iterator[str]:
@@ -325,7 +240,8 @@ def _open_set(facts: Mapping[str, Any]) -> list[OpenSetScore]:
     ]
 
 
-def _changes(objective: Objective, systems: Mapping[str, Evaluation | None]) -> list[Change]:
+def changed_turns(objective: Objective, systems: Mapping[str, Evaluation | None]) -> list[Change]:
+    """The turns on which compiled prompts change the objective the most."""
     before, after = systems.get("LM as written"), systems.get("LM compiled")
     if before is None or after is None:
         return []
@@ -354,11 +270,7 @@ def _worth(objective: Objective, turn: TurnResult) -> float:
     return 0.0 if value is None else value
 
 
-def _from_option(context: RunContext) -> str:
-    return "" if context.previous is None else f" --from {context.previous.manifest['name']}"
-
-
-def _before_and_after(context: RunContext, systems: Mapping[str, Evaluation | None]) -> Comparison | None:
+def before_and_after(context: RunContext, systems: Mapping[str, Evaluation | None]) -> Comparison | None:
     """Compare the shipped program with the one that the run starts from; None if they cannot be compared."""
     before, after = systems.get(BEFORE), systems.get("shipped")
     if before is None or after is None:
@@ -372,15 +284,48 @@ def _before_and_after(context: RunContext, systems: Mapping[str, Evaluation | No
         return None
 
 
-def _flow_rows(context: RunContext) -> list[FlowRow]:
-    """Flows that changed since the previous program was compiled, and flows that lack turns."""
-    previous = context.previous
-    if previous is None:
+def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPoint]:
+    """Scores on the dev parts by number of labelled conversations; 0 is the base program."""
+    for conversations, evaluation in state.local.curve:
+        score = evaluation.metrics.get(context.recipe.objective)
+        if score is not None:
+            yield LearningPoint(conversations, score)
+
+
+def learning_words(points: Sequence[LearningPoint]) -> str:
+    """Sentence about the gain of twice the labels if the last doubling continues; empty with under three points."""
+    if len(points) < 3:
+        return ""
+    half, whole = points[-2:]
+    gain = 100 * (whole.score.value - half.score.value)
+    more = f"{gain:+.1f} points more" if round(gain, 1) > 0 else "no gain"
+    return (
+        f"From {half.conversations} to {whole.conversations} labelled conversations the score changed by "
+        f"{gain:+.1f} points; if that goes on, twice the labels bring {more}."
+    )
+
+
+def compiled_prompts(state: RunState, turns: Sequence[Example]) -> list[Prompt]:
+    """Prompts of each predictor for the shortest turn, as written and of the best compiled candidate."""
+    best, first = state.prompts.best_compiled, state.prompts.uncompiled
+    if best is None or first is None or not turns:
         return []
-    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in previous.changes if each.kind == "removed"]
-    kinds = {each.flow: each for each in previous.changes}
-    for row in previous.flows:
-        change = kinds.get(row.flow)
-        words = "as it was" if change is None else change.in_words().removeprefix(f"{row.flow} ")
-        rows.append(FlowRow(row.flow, words, row.lacks, row.train, row.dev, row.test))
-    return rows
+    example = min(turns, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key))
+    prompts = []
+    for name in best.program.active_predictors():
+        before, after = (_prompt_text(program, name, example) for program in (first.program, best.program))
+        if before is not None and after is not None:
+            prompts.append(Prompt(name, before, after))
+    return prompts
+
+
+def _prompt_text(program: TurnProgram, name: str, example: Example) -> str | None:
+    state = program.read(example.turn, (example.conversation_id,))
+    predictor, call = program.predictor(name), request_for(state, name)
+    try:
+        nearest = shown(predictor, program.bindings.embedder, call.query, call.exclude)
+        demos = nearest.get("demos", predictor.demos)
+        messages = DecisionAdapter().format(predictor.signature, demos, dict(call.inputs))
+    except JazzmineError:
+        return None
+    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

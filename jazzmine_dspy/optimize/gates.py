@@ -171,15 +171,14 @@ def certified_gate(
             NEVER, False, upper_bound(wrong.sum() / effect, n / effect, delta), n, 0, 0.0, 0.0, reason
         )
     first = _first(n, effect, target_error, delta)
-    best, failed = None, None
+    best = None
     for size in np.unique(np.linspace(first, n, _STEPS + 1).astype(int)):
         gate = _at(scores, wrong, floored(scores[order[size - 1]]), names, delta)
         if gate.bound > target_error:
-            failed = gate
             break
         best = gate
     if best is None:
-        assert failed is not None
+        failed = gate
         reason = (
             f"cannot certify {target} at {level}: of the {failed.accepted} most confident turns"
             f"{_worth_note(failed.accepted, failed.accepted / failed.worth)} "
@@ -198,11 +197,8 @@ def certified_gate(
 
 def _first(n: int, effect: float, target_error: float, delta: float) -> int:
     """Size of the first set: fixed by the number of turns, before any verdict is looked at."""
-    for errors in (2, 1, 0):
-        size = math.ceil(turns_needed(target_error, delta, errors) * effect)
-        if size <= n / 2 or not errors:
-            return max(size, math.ceil(_FIRST_SHARE * n))
-    raise AssertionError("a loop that ends at 0 returns")
+    sizes = [math.ceil(turns_needed(target_error, delta, errors) * effect) for errors in (2, 1, 0)]
+    return max(next((size for size in sizes if size <= n / 2), sizes[-1]), math.ceil(_FIRST_SHARE * n))
 
 
 def passing(

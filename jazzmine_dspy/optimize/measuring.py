@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
+from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.comparing import failures_as_wrong
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.program.batch import at_once
@@ -61,7 +62,8 @@ def evaluate_within(
     turns: list[TurnResult] = []
     results = within_budget(
         context,
-        lambda example: evaluate(decider, [example], exclude=_own_conversation),
+        # The index may hold the turn itself, so its own conversation is hidden.
+        lambda example: evaluate(decider, [example], exclude=lambda each: (each.conversation_id,)),
         examples,
         calls=calls,
         keep_calls=lambda: keep_calls,
@@ -83,9 +85,26 @@ def evaluate_within(
     return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price)
 
 
-def _own_conversation(example: Example) -> tuple[str, ...]:
-    """Conversations to exclude from recall, because the index may hold the turn itself."""
-    return (example.conversation_id,)
+def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
+    """The same evaluation with degraded turns counted as crashes.
+
+    A fallback answer is not an answer of the language model. Without this, a model that fails often would score as
+    high as its fallback.
+    """
+    turns = [
+        TurnResult(
+            t.example, None, _cause(t), score_turn(None, t.example.labels, t.example.turn), t.latency_ms
+        )
+        if t.degraded
+        else t
+        for t in evaluation.turns
+    ]
+    return replace(evaluation, turns=tuple(turns))
+
+
+def _cause(turn: TurnResult) -> str:
+    records = turn.decision.stages.values() if turn.decision else ()
+    return "; ".join(dict.fromkeys(record.cause for record in records if record.cause))[:500]
 
 
 class _Timed(NamedTuple):

@@ -9,22 +9,19 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.lm.prices import Price, Tokens
 from jazzmine_dspy.lm.requests import chat_messages
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.budget import Budget, price_for
-from jazzmine_dspy.optimize.checks import check_labels
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.checks import open_dataset
+from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.opening import start_program
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
-from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, calls_per_turn, named
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, OptimizerTools, calls_per_turn
 from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
-from jazzmine_dspy.optimize.steps.deciders import check_deciders
 from jazzmine_dspy.optimize.steps.prompts import turns_to_compile_on, uncompiled
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -109,10 +106,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         DatasetError: the dataset does not fit the recipe.
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    dataset = load_dataset(recipe.dataset)
-    named(recipe.optimizer)
-    check_deciders(recipe)
-    check_labels(recipe, dataset)
+    dataset = open_dataset(recipe)
     limits, price = recipe.budget, price_for(recipe)
     steps: list[Step] = []
 
@@ -139,7 +133,7 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
         add("report on test", context.calls_for_report, per_call)
         if start_from is not None:
             previous = read_previous(start_from, dataset)
-            pool = dataset.examples("train", "dev_a", "dev_b")
+            pool = dataset.examples(*PARTS)
             unseen = sum(example.conversation_id not in previous.learnt for example in pool)
             judged = min(recipe.sample.dev_b or unseen, unseen)
             tested = min(recipe.sample.test or context.test_turns, context.test_turns)

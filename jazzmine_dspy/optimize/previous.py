@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.load import seen_conversations
-from jazzmine_dspy.datasets.schema import Role
+from jazzmine_dspy.datasets.schema import ROLES, Role
+from jazzmine_dspy.eval.report import FlowRow
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.registry import FlowChange, changes_between
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -22,37 +23,7 @@ FEW = 5
 """A flow with fewer turns in a part lacks turns."""
 
 
-class FlowTurns(NamedTuple):
-    """A flow, its change since the program was compiled, and the number of labelled turns that start it.
-
-    Args:
-        flow: Its name.
-        change: In words; empty if it did not change.
-        train: Turns of the training part.
-        dev: Turns of dev-A and dev-B.
-        test: Turns of the test part.
-    """
-
-    flow: str
-    change: str
-    train: int
-    dev: int
-    test: int
-
-    @property
-    def lacks(self) -> tuple[str, ...]:
-        """The parts with fewer than five such turns."""
-        return tuple(part for part in ("train", "dev", "test") if getattr(self, part) < FEW)
-
-    def in_words(self) -> str:
-        """One line about the flow.
-
-        Example:
-            >>> FlowTurns("gift_card", "gift_card added", 7, 0, 2).in_words()
-            'gift_card added; it lacks turns: 0 in dev, 2 in test'
-        """
-        lacking = ", ".join(f"{getattr(self, part)} in {part}" for part in self.lacks)
-        return "; ".join([self.change or self.flow, *([f"it lacks turns: {lacking}"] if lacking else [])])
+_UNCHANGED = "as it was"
 
 
 @dataclass(frozen=True)
@@ -63,13 +34,13 @@ class PreviousProgram:
         program: Over the flows of the dataset, with its own index, heads, gates and prompts.
         manifest: Of its artefact.
         changes: Differences between its flows and those of the dataset.
-        flows: The flows that changed, and those that lack turns.
+        flows: The flows that are gone, those that changed, and those that lack turns.
     """
 
     program: TurnProgram
     manifest: dict[str, Any]
     changes: tuple[FlowChange, ...]
-    flows: tuple[FlowTurns, ...]
+    flows: tuple[FlowRow, ...]
 
     @property
     def sha256(self) -> str:
@@ -83,8 +54,7 @@ class PreviousProgram:
 
     def in_words(self) -> list[str]:
         """Lines about changes of flows and about flows that lack turns."""
-        gone = [each.in_words() for each in self.changes if each.kind == "removed"]
-        return [*gone, *(each.in_words() for each in self.flows)]
+        return [flow_in_words(each) for each in self.flows]
 
     def to_json(self) -> dict[str, Any]:
         """Facts for the manifest. They do not depend on time."""
@@ -110,7 +80,7 @@ def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
     before = artifacts.load(program, bind=False).registry
     loaded = artifacts.load_with_manifest(program, flows=dataset.flows)
     changes = changes_between(before, dataset.flows)
-    return PreviousProgram(loaded.program, loaded.manifest, changes, _turns(dataset, changes))
+    return PreviousProgram(loaded.program, loaded.manifest, changes, _flows(dataset, changes))
 
 
 def recipe_of(program: str | Path) -> Recipe:
@@ -131,24 +101,33 @@ def recipe_of(program: str | Path) -> Recipe:
         ) from error
 
 
-def _turns(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowTurns, ...]:
-    started: dict[Role, Counter[str]] = {
-        role: Counter() for role in ("train", "dev_a", "dev_b", "test")
-    }  # fmt: skip
+def flow_in_words(row: FlowRow) -> str:
+    """One line about a flow.
+
+    Example:
+        >>> flow_in_words(FlowRow("gift_card", "added", ("dev", "test"), 7, 0, 2))
+        'gift_card added; it lacks turns: 0 in dev, 2 in test'
+    """
+    lacking = ", ".join(f"{getattr(row, part)} in {part}" for part in row.lacks)
+    change = "" if row.change == _UNCHANGED else f" {row.change}"
+    return f"{row.flow}{change}" + (f"; it lacks turns: {lacking}" if lacking else "")
+
+
+def _flows(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowRow, ...]:
+    started: dict[Role, Counter[str]] = {role: Counter() for role in ROLES}
     for conversation in dataset.conversations:
-        counts = started[dataset.roles[conversation.id]]
         for turn in conversation.turns:
             if turn.labels is not None:
-                counts.update(set(turn.labels.flows or ()))
-    words = {each.flow: each.in_words() for each in changes}
-    rows = [
-        FlowTurns(
-            name,
-            words.get(name, ""),
-            started["train"][name],
-            started["dev_a"][name] + started["dev_b"][name],
-            started["test"][name],
-        )
-        for name in dataset.flows
-    ]
-    return tuple(row for row in rows if row.change or row.lacks)
+                started[dataset.roles[conversation.id]].update(set(turn.labels.flows or ()))
+    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in changes if each.kind == "removed"]
+    words = {each.flow: each.in_words().removeprefix(f"{each.flow} ") for each in changes}
+    for name in dataset.flows:
+        counts = {
+            "train": started["train"][name],
+            "dev": started["dev_a"][name] + started["dev_b"][name],
+            "test": started["test"][name],
+        }
+        lacks = tuple(part for part, count in counts.items() if count < FEW)
+        if name in words or lacks:
+            rows.append(FlowRow(name, words.get(name, _UNCHANGED), lacks, *counts.values()))
+    return tuple(rows)

@@ -9,9 +9,14 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
+import numpy as np
+
 from jazzmine_dspy.models.errors import InputError
 
 FILE = "prior.json"
+
+LIKELY = 0.75
+"""How likely a gain over the base program has to be for it to be replaced; below, the two are tied."""
 
 
 class Prior(NamedTuple):
@@ -46,18 +51,10 @@ class Prior(NamedTuple):
         """
         if n <= 0:
             return Gain(0.0, 0.0)
-        if n <= self.sizes[0]:
-            return Gain(self.means[0], self.spreads[0])
-        for place, size in enumerate(self.sizes[1:], start=1):
-            if n <= size:
-                before = math.log(self.sizes[place - 1])
-                share = (math.log(n) - before) / (math.log(size) - before)
-                mean, spread = (
-                    each[place - 1] + share * (each[place] - each[place - 1])
-                    for each in (self.means, self.spreads)
-                )
-                return Gain(mean, spread)
-        return Gain(self.means[-1], self.spreads[-1])
+        mean, spread = (
+            float(np.interp(math.log(n), np.log(self.sizes), each)) for each in (self.means, self.spreads)
+        )
+        return Gain(mean, spread)
 
 
 class Gain(NamedTuple):
@@ -82,6 +79,11 @@ class Gain(NamedTuple):
         if not self.sd:
             return float(self.mean > 0)
         return 0.5 * (1.0 + math.erf(self.mean / self.sd / math.sqrt(2.0)))
+
+    @property
+    def likely(self) -> bool:
+        """Whether a gain is likely enough to replace the base program."""
+        return self.probability >= LIKELY
 
 
 def expected_gain(prior: Prior | None, conversations: int, difference: float, error: float) -> Gain:

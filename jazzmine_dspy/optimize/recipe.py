@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
@@ -43,6 +43,9 @@ def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
         if _SECRET.search(key) or (isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value)):
             raise ValueError(f"{key} is a secret: a recipe is kept and tracked; set the provider's variable")
     return settings
+
+
+_Settings = Annotated[dict[str, str | int | float | bool], AfterValidator(_without_secrets)]
 
 
 class BudgetPart(Value):
@@ -107,15 +110,10 @@ class TeacherPart(Value):
     """
 
     lm: str = ""
-    lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    lm_settings: _Settings = Field(default_factory=dict)
     price: tuple[_Money, _Money] | None = None
     lm_calls: int | None = Field(default=None, ge=0)
     tokens: int | None = Field(default=None, ge=0)
-
-    @field_validator("lm_settings")
-    @classmethod
-    def _no_secrets(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        return _without_secrets(settings)
 
 
 class SamplePart(Value):
@@ -200,7 +198,7 @@ class Recipe(Value):
     shape: Shape = "fused"
     lm: str = "local/smollm2-135m"
     wording: Wording | None = None
-    lm_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    lm_settings: _Settings = Field(default_factory=dict)
     optimizer: str = "bootstrap_random_search"
     seed: int = Field(default=0, ge=0)
     top_k: int = Field(default=4, ge=1, le=8)
@@ -244,11 +242,6 @@ class Recipe(Value):
             if not 0 <= allowed <= 2:
                 raise ValueError(f"{name} may lose a share from 0 to 1, not {allowed:g}")
         return dict(sorted(limits.items()))
-
-    @field_validator("lm_settings")
-    @classmethod
-    def _no_secrets(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        return _without_secrets(settings)
 
     @property
     def fingerprint(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,21 +12,19 @@ import dspy
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.artifacts.loading import base_policy
-from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.errors import LMUnansweredError
-from jazzmine_dspy.optimize.checks import check_labels, check_lm
+from jazzmine_dspy.optimize.checks import check_lm, open_dataset
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
 from jazzmine_dspy.optimize.local.training import documents
 from jazzmine_dspy.optimize.opening import alone, open_context, start_program
-from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn, named
+from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.steps.choose import choose
 from jazzmine_dspy.optimize.steps.contenders import evaluate_contenders
-from jazzmine_dspy.optimize.steps.deciders import check_deciders
 from jazzmine_dspy.optimize.steps.local import fit_local
 from jazzmine_dspy.optimize.steps.prompts import compile_prompts
 from jazzmine_dspy.optimize.steps.refit import refit
@@ -87,9 +86,7 @@ def optimize(
     artifacts.check_target(folder)
     progress = progress or NullProgress()
 
-    def run() -> RunResult:
-        return _run(recipe, folder, progress, start_from, lm, optimizer, teacher, fresh=fresh)
-
+    run = functools.partial(_run, recipe, folder, progress, start_from, lm, optimizer, teacher, fresh=fresh)
     try:
         with alone(folder):
             return outside_loop(run)
@@ -111,10 +108,7 @@ def _run(
     started = dt.datetime.now(dt.UTC)
     _WORK.mkdir(exist_ok=True)
     progress.phase("read the dataset", None)
-    dataset = load_dataset(recipe.dataset)
-    check_deciders(recipe)
-    named(recipe.optimizer)
-    check_labels(recipe, dataset)
+    dataset = open_dataset(recipe)
     previous = None if start_from is None else read_previous(start_from, dataset)
     for line in previous.in_words() if previous is not None else ():
         progress.note(line)
@@ -151,7 +145,18 @@ def _run(
         for step in STEPS:
             state = step(context, state)
             context.best.stands(state.program, None if state.stays else documents(state.examples))
-        return RunResult.of(context, state)
+        assert state.report is not None, "the last step reports"
+        return RunResult(
+            state.program,
+            folder,
+            state.report,
+            state.paths,
+            artifacts.read_manifest(folder),
+            dict(state.spent),
+            state.ships,
+            state.report.first_line,
+            context.tracker.lost if context.tracker is not None else "",
+        )
     except BaseException as error:
         if context.tracker is not None:
             context.tracker.close("FAILED")

@@ -11,7 +11,7 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.report import Report
 from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.decision import TurnDecision, Usage
-from jazzmine_dspy.optimize.confidence import GateFit
+from jazzmine_dspy.optimize.gates import Gate
 from jazzmine_dspy.optimize.local.recall import IndexExample
 from jazzmine_dspy.optimize.local.training import TrainedLocal
 from jazzmine_dspy.optimize.optimizers.registry import Candidate
@@ -32,7 +32,7 @@ class ConfidenceFit:
     """
 
     model: TurnConfidence
-    gate: GateFit
+    gate: Gate
     passing: Mapping[str, bool]
 
 
@@ -140,7 +140,7 @@ class Verdict:
         expected: Expected gain over the base, with the prior.
         spread: Standard deviation of the expected gain.
         worth: Expected gain minus the price of its calls; the run chooses the highest.
-        broken: Broken constraints, in words; such a program does not ship.
+        broken: Broken constraints, or a gain that is not likely, in words; such a program does not ship.
     """
 
     contender: Contender
@@ -195,6 +195,11 @@ class RunState:
     paths: Any = None
     spent: Mapping[str, Any] = field(default_factory=dict)
     unanswered: str = ""
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """All verdicts; empty before the choice."""
+        return self.choice.verdicts if self.choice is not None else ()
 
     @property
     def ships(self) -> str:

@@ -72,7 +72,7 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
     tracker = context.tracker
     if tracker is None:
         return
-    for verdict in state.choice.verdicts if state.choice is not None else ():
+    for verdict in state.verdicts:
         _track_verdict(tracker, verdict, ships=verdict.contender.name == state.ships)
     for name, evaluation in state.systems.items():
         if evaluation is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import math
 import os
 import re
+import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +17,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
-from jazzmine_dspy.artifacts.store import experiment_of
+from jazzmine_dspy.artifacts.publishing import experiment_of
+from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, RecipeError, format_error
 
 log = logging.getLogger("jazzmine_dspy")
@@ -85,7 +90,7 @@ class Tracker:
                 remedy="Install the extra 'optimize', or set tracking = 'none'.",
             ) from error  # fmt: skip
         self.lost = ""
-        self.uri = uri or store_in(folder)
+        self.uri = uri or f"sqlite:///{folder.resolve() / 'mlflow.db'}"
         self._note = note
         self._children: list[str] = []
         folder = folder.resolve()
@@ -120,12 +125,12 @@ class Tracker:
     @_degrading
     def params(self, values: Mapping[str, Any]) -> None:
         """Log parameters, nested ones under dotted names."""
-        self._params(self.run_id, values)
+        self._log(self.run_id, values, {})
 
     @_degrading
     def metrics(self, values: Mapping[str, float]) -> None:
         """Log metrics; what is not finite is left out."""
-        self._metrics(self.run_id, values)
+        self._log(self.run_id, {}, values)
 
     @_degrading
     def tags(self, values: Mapping[str, str]) -> None:
@@ -155,8 +160,7 @@ class Tracker:
         tags = {"mlflow.parentRunId": self.run_id, "kind": kind}
         run_id = self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id
         self._children.append(run_id)
-        self._params(run_id, params)
-        self._metrics(run_id, metrics)
+        self._log(run_id, params, metrics)
         for file, text in (texts or {}).items():
             self._client.log_text(run_id, text, file)
         self._client.set_terminated(run_id)
@@ -190,7 +194,7 @@ class Tracker:
         """Log evaluated turns as traces, a span for each stage, and within it for the source and its calls."""
         from mlflow.tracing.client import TracingClient
 
-        from jazzmine_dspy.optimize.traces import trace_of
+        from jazzmine_dspy.optimize.tracking import trace_of
 
         client = TracingClient(self.uri)
         for turn in turns:
@@ -209,30 +213,20 @@ class Tracker:
         for run_id in (*self._children, self.run_id):
             self._client.set_terminated(run_id, status)
 
-    def _params(self, run_id: str, values: Mapping[str, Any]) -> None:
-        from mlflow.entities import Param
-
-        held = [Param(key, str(value)[:500]) for key, value in _flat(values).items()]
-        for start in range(0, len(held), _BATCH):
-            self._client.log_batch(run_id, params=held[start : start + _BATCH])
-
-    def _metrics(self, run_id: str, values: Mapping[str, float]) -> None:
-        from mlflow.entities import Metric
+    def _log(self, run_id: str, params: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric, Param
 
         now = int(time.time() * 1000)
+        named = [Param(key, str(value)[:500]) for key, value in _flat(params).items()]
         # MLflow takes slashes, but neither @ nor brackets.
-        held = [
+        numbers = [
             Metric(key.replace("@", " at "), float(value), now, 0)
-            for key, value in values.items()
+            for key, value in metrics.items()
             if math.isfinite(value)
         ]
-        for start in range(0, len(held), _BATCH):
-            self._client.log_batch(run_id, metrics=held[start : start + _BATCH])
-
-
-def store_in(folder: Path) -> str:
-    """URI of the SQLite store that a folder holds."""
-    return f"sqlite:///{folder.resolve() / 'mlflow.db'}"
+        for start in range(0, max(len(named), len(numbers)), _BATCH):
+            end = start + _BATCH
+            self._client.log_batch(run_id, params=named[start:end], metrics=numbers[start:end])
 
 
 def shown(uri: str) -> str:
@@ -246,3 +240,134 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         name = f"{prefix}{key}"
         flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
     return flat
+
+
+_MS = 1_000_000
+"""Nanoseconds."""
+
+
+def trace_of(result: TurnResult, *, experiment: str, run_id: str) -> tuple[Any, list[Any]]:
+    """MLflow's own objects for one evaluated turn: what describes its trace, and its spans.
+
+    Stages follow each other; their lengths are the measured ones. Calls stand where they were made.
+
+    Args:
+        result: The turn, with its decision.
+        experiment: Id of the experiment that holds the trace.
+        run_id: The run that it belongs to.
+    """
+    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+    spans = _Spans()
+    turn, decision, begun = result.example.turn, result.decision, time.time_ns()
+    length = int(result.latency_ms * _MS)
+    parts: dict[str, dict[str, Any]] = {}
+    if decision is not None:
+        parts = {
+            "enhance": {"enhancement": decision.enhancement.model_dump(mode="json")},
+            "select": {"flows": list(decision.selection.flows)},
+            "understand": {"commands": [command.as_answer() for command in decision.commands]},
+        }
+    answer = {key: value for part in parts.values() for key, value in part.items()} or {"error": result.error}
+    asked = {"text": turn.text, "flow": turn.flow, "awaiting": turn.awaiting}
+    wanted = result.example.labels.model_dump(mode="json", exclude_none=True)
+    root = spans.add("turn", "CHAIN", None, begun, length, asked, answer, {"expected": wanted})
+    at = begun
+    for stage, record in decision.stages.items() if decision is not None else ():
+        took = int(record.latency_ms * _MS)
+        _add_stage(spans, root, stage, record, (begun, at, took), parts.get(stage, {}))
+        at += took
+    info = TraceInfo(
+        trace_id=spans.trace_id,
+        trace_location=TraceLocation.from_experiment_id(experiment),
+        request_time=begun // _MS,
+        state=TraceState.ERROR if decision is None else TraceState.OK,
+        execution_duration=round(result.latency_ms),
+        request_preview=turn.text[:200],
+        response_preview=json.dumps(answer, ensure_ascii=False, default=str)[:400],
+        trace_metadata={
+            "mlflow.sourceRun": run_id,
+            "mlflow.trace.session": result.example.conversation_id,
+            "mlflow.trace_schema.version": "3",
+        },
+        tags={"mlflow.traceName": result.example.key, "outcome": result.outcome},
+    )
+    return info, spans.made
+
+
+def _add_stage(
+    spans: _Spans,
+    root: str,
+    stage: str,
+    record: StageRecord,
+    times: tuple[int, int, int],
+    answer: Mapping[str, Any],
+) -> None:
+    begun, at, took = times
+    facts = {"confidence": record.confidence, "degraded": record.degraded, "cause": record.cause}
+    over = spans.add(stage, "CHAIN", root, at, took, {}, answer, {})
+    named = f"{record.source}: {record.name}" if record.name else record.source
+    source = spans.add(named, "TOOL", over, at, took, {}, answer, facts, failed=record.degraded)
+    for call in record.calls:
+        usage = {
+            "input_tokens": call.prompt_tokens,
+            "output_tokens": call.completion_tokens,
+            "total_tokens": call.prompt_tokens + call.completion_tokens,
+        }
+        spans.add(
+            f"{call.model} {call.predictor}", "CHAT_MODEL", source,
+            begun + int(call.started_ms * _MS), int(call.latency_ms * _MS),
+            {}, {"error": call.error}, {"mlflow.chat.tokenUsage": usage}, failed=not call.success,
+        )  # fmt: skip
+
+
+class _Spans:
+    """The spans of one trace, made one by one."""
+
+    def __init__(self) -> None:
+        self._trace = secrets.token_bytes(16)
+        self.trace_id = f"tr-{self._trace.hex()}"
+        self.made: list[Any] = []
+
+    def add(
+        self,
+        name: str,
+        kind: str,
+        parent: str | None,
+        at: int,
+        took: int,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        more: Mapping[str, Any],
+        *,
+        failed: bool = False,
+    ) -> str:
+        """Add a span, which is over; returns its id, for those within it."""
+        from mlflow.entities import Span
+
+        span_id = base64.b64encode(secrets.token_bytes(8)).decode()
+        said = {
+            "mlflow.traceRequestId": self.trace_id,
+            "mlflow.spanType": kind,
+            "mlflow.spanInputs": dict(inputs),
+            "mlflow.spanOutputs": dict(outputs),
+            **more,
+        }
+        self.made.append(
+            Span.from_dict(
+                {
+                    "trace_id": base64.b64encode(self._trace).decode(),
+                    "span_id": span_id,
+                    "parent_span_id": parent,
+                    "name": name,
+                    "start_time_unix_nano": at,
+                    "end_time_unix_nano": at + took,
+                    "events": [],
+                    "status": {"code": f"STATUS_CODE_{'ERROR' if failed else 'OK'}", "message": ""},
+                    "attributes": {
+                        key: json.dumps(value, ensure_ascii=False, default=str) for key, value in said.items()
+                    },
+                }
+            )
+        )
+        return span_id

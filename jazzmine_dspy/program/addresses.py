@@ -11,8 +11,8 @@ from jazzmine_dspy.models.commands import UNDERSTOOD, BaseCommand, Command
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.signatures.addressed import Addressed
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
+from jazzmine_dspy.signatures.schema import Addressed
 
 
 class Named(NamedTuple):

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field
 
 from jazzmine_dspy.models.base import Value, frozen_dict
-from jazzmine_dspy.models.decision import SourceKind, Stage
+from jazzmine_dspy.models.decision import EscalationRule, SourceKind, Stage
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.escalation import EscalationRule
 from jazzmine_dspy.models.history import MAX_WINDOW, USER_TURNS
 from jazzmine_dspy.models.turn import Load
 from jazzmine_dspy.program.turn_confidence import TurnConfidence

@@ -14,7 +14,7 @@ from typing import Any
 from jazzmine_dspy.lm.resolve import as_lm
 from jazzmine_dspy.models.decision import Degraded, LMCall, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT
+from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._flow_prompts import FlowPrompts

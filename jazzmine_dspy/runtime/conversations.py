@@ -16,7 +16,7 @@ from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import QueuedMessage, WorkingMemory, WorkingMemoryStore
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Conversation
-from jazzmine_dspy.runtime.hooks import Loading
+from jazzmine_dspy.runtime.hooks import Loading, ends_in_time
 from jazzmine_dspy.runtime.tracing import deliver, ensure_conversation
 from jazzmine_dspy.runtime.turns import milliseconds, resume_counting
 
@@ -56,29 +56,19 @@ async def answered(call: Awaitable[T], name: str, seconds: float | None) -> T:
         raise _late(name, seconds)
     task = asyncio.ensure_future(call)
     try:
-        # A timeout would wait for a call that ignores cancellation; this does not.
-        await asyncio.wait([task], timeout=seconds)
+        ended = await ends_in_time(task, seconds)
     except asyncio.CancelledError:
         task.cancel()
-        await asyncio.wait([task], timeout=_LETTING_GO_S)
-        _forget(task)
+        await ends_in_time(task, _LETTING_GO_S)
         raise
-    if not task.done():
-        task.cancel()
-        _forget(task)
+    if not ended:
         if silent is not None:
             silent.add(name)
         raise _late(name, seconds)
     if task.cancelled():
         raise MemoryUnavailableError(f"The {name} gave up", remedy="Look at its log.")
-    error = task.exception()
-    if error is None:
+    with _unavailable(name):
         return task.result()
-    if isinstance(error, JazzmineError) or not isinstance(error, Exception):
-        raise error
-    raise MemoryUnavailableError(
-        f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
-    ) from error
 
 
 class BoundedStore:
@@ -111,11 +101,6 @@ def _late(name: str, seconds: float | None) -> MemoryUnavailableError:
     return MemoryUnavailableError(
         f"The {name} did not answer within {seconds or 0:g} s", remedy="See whether it is up."
     )
-
-
-def _forget(task: asyncio.Future[Any]) -> None:
-    """Retrieve the error of a task when it ends, so that asyncio does not report it."""
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"
@@ -163,7 +148,7 @@ class Conversations:
         self._turns[conversation_id] += 1
         try:
             async with AsyncExitStack() as turn:
-                with _unavailable():
+                with _unavailable(WORKING_MEMORY):
                     async with asyncio.timeout(limit):
                         await turn.enter_async_context(self.working_memory.turn(conversation_id))
                 released = turn.pop_all()
@@ -173,15 +158,13 @@ class Conversations:
                 if not await released.__aexit__(type(error), error, error.__traceback__):
                     raise
             else:
-                with _unavailable():
+                with _unavailable(WORKING_MEMORY):
                     async with asyncio.timeout(self._deadline):
                         await released.aclose()
         finally:
             self._turns -= Counter([conversation_id])
 
-    async def opened(
-        self, conversation_id: str, incoming: QueuedMessage, loading: Loading | None = None
-    ) -> WorkingMemory:
+    async def opened(self, conversation_id: str, incoming: QueuedMessage, loading: Loading) -> WorkingMemory:
         """Return the state for a new message, after storing what the previous turn could not store.
 
         Args:
@@ -200,8 +183,6 @@ class Conversations:
         try:
             await ensure_conversation(conversation, self.messages)
         except MemoryUnavailableError as error:
-            if loading is None:
-                raise
             loading.note(MESSAGES, error)
         state = await self.working_memory.get_or_create(conversation_id, user, agent)
         if state.user_id != user:
@@ -215,7 +196,7 @@ class Conversations:
             if not state.turn_number:
                 await resume_counting(state, self.messages)
         except MemoryUnavailableError as error:
-            if loading is None or len(state.outbox) >= MAX_OUTBOX:
+            if len(state.outbox) >= MAX_OUTBOX:
                 raise
             loading.note(MESSAGES, error)
         return state
@@ -251,19 +232,15 @@ class Conversations:
         current = await self.messages.get_conversation(state.conversation_id)
         return dict(current.episode_summaries) if current else {}
 
-    async def save(self, state: WorkingMemory) -> WorkingMemory:
-        """Save the state; fails if another version was written since it was read."""
-        return await self.working_memory.save(state)
-
 
 @contextmanager
-def _unavailable() -> Iterator[None]:
-    """Convert errors of a store at the beginning or end of a turn to MemoryUnavailableError."""
+def _unavailable(name: str) -> Iterator[None]:
+    """Convert errors of a store, other than those of this package, to MemoryUnavailableError."""
     try:
         yield
     except JazzmineError:
         raise
     except Exception as error:
         raise MemoryUnavailableError(
-            f"The {WORKING_MEMORY} failed: {format_error(error)}", remedy="See whether it is up."
+            f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
         ) from error

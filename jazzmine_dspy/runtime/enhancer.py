@@ -22,7 +22,7 @@ from jazzmine_dspy.program.enhance_stage import aenhance, enhancing_program
 from jazzmine_dspy.runtime.conversations import MESSAGES, answered, one_turn
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
 from jazzmine_dspy.runtime.tracing import call_records, ensure_conversation
-from jazzmine_dspy.runtime.turns import clean_snippets
+from jazzmine_dspy.runtime.turns import clean_snippets, history_message
 
 if TYPE_CHECKING:
     from jazzmine_dspy.memory.messages import MessageStore
@@ -176,7 +176,7 @@ class MessageEnhancer:
         try:
             messages = await self._bounded(self._messages.before(message, self.history_window, listed=listed))
             episode_id = messages[-1].episode_id if messages else 0
-            return _StoredHistory(tuple(_view(each) for each in messages), episode_id, errors)
+            return _StoredHistory(tuple(map(history_message, messages)), episode_id, errors)
         except Exception as error:
             problems.append(f"history: {format_error(error)}")
             return _StoredHistory((), message.episode_id, errors)
@@ -225,15 +225,6 @@ def _check_same(stored: Any, message: Message, text: str) -> None:
             where=f"message {message.id!r}",
             remedy="Give every message an id of its own.",
         )
-
-
-def _view(message: Any) -> HistoryMessage:
-    return HistoryMessage(
-        role=message.role.value,
-        text=message.original_content,
-        enhanced=message.enhanced_message,
-        is_continuation=message.is_continuation,
-    )
 
 
 def _fields(

@@ -25,7 +25,7 @@ SUMMARIES_KEPT = 50
 HOOK_S = 60.0
 """Seconds that the hook may take for an episode."""
 
-FIRST_READ, MOST_READ = 100, 10_000
+MOST_READ = 10_000
 """Messages to look at for those of an episode."""
 
 
@@ -111,9 +111,5 @@ class Episodes:
             )
 
     async def _messages(self, conversation_id: str, episode_id: int) -> tuple[Message, ...]:
-        read = FIRST_READ
-        while True:
-            last = await self._conversations.messages.get_immediate_context(conversation_id, read)
-            if len(last) < read or last[0].episode_id < episode_id or read >= MOST_READ:
-                return tuple(message for message in last if message.episode_id == episode_id)
-            read = min(MOST_READ, read * 10)
+        last = await self._conversations.messages.get_immediate_context(conversation_id, MOST_READ)
+        return tuple(message for message in last if message.episode_id == episode_id)

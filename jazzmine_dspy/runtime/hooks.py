@@ -14,6 +14,24 @@ from jazzmine_dspy.runtime.turns import clean_snippets
 T = TypeVar("T")
 
 
+async def ends_in_time(task: asyncio.Future[Any], seconds: float | None) -> bool:
+    """Whether a task ends within a time limit; one that does not is abandoned.
+
+    A timeout would wait for a task that ignores cancellation; this does not.
+    """
+    await asyncio.wait([task], timeout=seconds)
+    ended = task.done()
+    if not ended:
+        abandon(task)
+    return ended
+
+
+def abandon(task: asyncio.Future[Any]) -> None:
+    """Cancel a task, and retrieve its error when it ends, so that asyncio does not report it."""
+    task.cancel()
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
 class Loading:
     """Loads parts concurrently, each with a time limit. Leaving the block cancels unfinished parts."""
 
@@ -29,8 +47,8 @@ class Loading:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in list(self._parts):
-            self._drop(name)
+        for task in self._parts.values():
+            abandon(task)
 
     def left(self, limit: float | None) -> float | None:
         """Return the remaining seconds of a turn; None for no limit."""
@@ -50,22 +68,16 @@ class Loading:
         task = self._parts.get(name)
         if task is None:
             return default
-        # A timeout would wait for a part that ignores cancellation; this does not.
         limit = self._limits[name]
-        await asyncio.wait([task], timeout=limit and max(0.0, limit[1] - self._loop.time()))
-        if not task.done():
-            self._drop(name)
-            self.note(name, DeadlineError(f"No answer within {limit[0] if limit else 0:g} s"))
-            return default
-        if task.cancelled():
-            self.note(name, asyncio.CancelledError())
-            return default
-        error = task.exception()
-        if error is None:
-            result: T = task.result()
-            return result
-        if not isinstance(error, errors):
-            raise error
+        error: BaseException = DeadlineError(f"No answer within {limit[0] if limit else 0:g} s")
+        if await ends_in_time(task, limit and max(0.0, limit[1] - self._loop.time())):
+            failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if failure is None:
+                result: T = task.result()
+                return result
+            if not isinstance(failure, errors | asyncio.CancelledError):
+                raise failure
+            error = failure
         self.note(name, error)
         return default
 
@@ -73,13 +85,6 @@ class Loading:
         """Record why a part is missing, once for each name."""
         if not any(failure.startswith(f"{name}: ") for failure in self.failures):
             self.failures.append(f"{name}: {format_error(error)}")
-
-    def _drop(self, name: str) -> None:
-        task = self._parts.pop(name)
-        if not task.done():
-            task.cancel()
-        # Retrieves the error when the task ends, so that asyncio does not report it.
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 RecallHook = Callable[[str, str, str], Awaitable[Iterable[str | Mapping[str, Any]] | None]]

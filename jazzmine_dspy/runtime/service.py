@@ -114,23 +114,19 @@ class Runtime:
         validation_deadline: float = VALIDATION_DEADLINE,
         on_episode: EpisodeHook | None = None,
     ) -> None:
-        bound: dict[str, Any] = {}
-        if flows is not None:
-            own = isinstance(flows, FlowRegistry)
-            bound["registry"] = flows if own else FlowRegistry(flows, agent_id=agent_id)
-        self._program: TurnProgram = (
-            program
-            if not bound and procedural_memory is None and cache is None
-            else program.deepcopy().bind(**bound)
-        )
-        if cache is not None:
-            self._program.bind(cache=cache)
+        if flows is not None and not isinstance(flows, FlowRegistry):
+            flows = FlowRegistry(flows, agent_id=agent_id)
+        bound: dict[str, Any] = {
+            name: part for name, part in (("registry", flows), ("cache", cache)) if part is not None
+        }
+        is_own = bool(bound) or procedural_memory is not None
+        self._program: TurnProgram = program.deepcopy().bind(**bound) if is_own else program
         embedder = self._program.bindings.embedder
         if procedural_memory is not None:
             index = self._program.bindings.recall
             recall = with_fallback(procedural_memory, self.registry, index, embedder, agent_id)
             self._program.bind(recall=recall)
-        if bound and self._program.bindings.recall is None and embedder is not None:
+        if flows is not None and self._program.bindings.recall is None and embedder is not None:
             self._program.bind(recall=FlowIndex(self._program.registry, embedder))
         self.working_memory: WorkingMemoryStore = working_memory or InMemoryWorkingMemoryStore()
         self.messages: MessageStore = messages or InMemoryMessageStore()
@@ -247,7 +243,7 @@ class Runtime:
                     where=f"conversation {conversation_id!r}",
                     remedy="Begin an action when the next step is run_flow, before the next message.",
                 )
-            return await self._conversations.save(self._taker.with_action_begun(state))
+            return await self._conversations.working_memory.save(self._taker.with_action_begun(state))
 
     async def finish_action(
         self,
@@ -293,7 +289,7 @@ class Runtime:
                 state.action_results = [*state.action_results, done][-ACTION_RESULTS_KEPT:]
             if step.kind == "run_flow" and (begin or state.queue):
                 state = self._taker.with_action_begun(state)
-            state = await self._conversations.save(state)
+            state = await self._conversations.working_memory.save(state)
         state, drained = await self._taker.drain_all(state, begin)
         self._episodes.hand_on(self.on_episode, drained)
         return ActionOutcome(
@@ -371,7 +367,7 @@ class Runtime:
             end_turn(state, reply, intent)
             if trace_id == state.open_trace:
                 state.open_trace = None
-            await self._conversations.save(state)
+            await self._conversations.working_memory.save(state)
             return message
 
 

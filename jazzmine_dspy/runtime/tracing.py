@@ -274,10 +274,9 @@ async def _open(
             trace = await messages.get_turn_trace(trace_id)
         except DamagedRecordError as error:
             logger.warning("The trace %r is damaged: %s", trace_id, error)
-    if trace is not None and trace.conversation_id == reply.conversation_id:
-        taken = f"trace-{trace.message_id}" != trace.id
-        if not taken:
-            return trace
+    own = trace is not None and trace.conversation_id == reply.conversation_id
+    if trace is not None and own and f"trace-{trace.message_id}" == trace.id:
+        return trace
     return TurnTrace(
         id=f"trace-{reply.id}",
         message_id=reply.id,
@@ -288,8 +287,6 @@ async def _open(
         started_at_ms=reply.timestamp,
     )
 
-
-logger = logging.getLogger(__name__)
 
 PERMANENT = (ConflictError, DamagedRecordError, InputError)
 """What no repetition mends; a conversation must not stop for it."""

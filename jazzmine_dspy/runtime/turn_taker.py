@@ -89,23 +89,20 @@ class TurnTaker:
         state: WorkingMemory,
         incoming: QueuedMessage,
         *,
+        loading: Loading,
         begin: bool = False,
-        loading: Loading | None = None,
     ) -> TurnOutcome:
         """Decide a message's turn, carry it out, and write what came of it, within the conversation's turn.
 
         Args:
             begin: Begin the action at once where the next step is ``run_flow``.
-            loading: What :meth:`loading` began for the message; begun now where None.
+            loading: What :meth:`loading` began for the message.
 
         Raises:
             InputError: the clock gives no Unix time.
             StaleStateError: the state was written since it was read.
             MemoryUnavailableError: a store does not answer; the turn has not been.
         """
-        if loading is None:
-            with self.loading(state.conversation_id, incoming) as loading:
-                return await self.take(state, incoming, begin=begin, loading=loading)
         started = read_clock(self._clock).timestamp()
         current = reconcile(state, self._program.registry)
         stamp = milliseconds(self._clock, incoming.now)
@@ -158,7 +155,7 @@ class TurnTaker:
             after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
         after.outbox = [*after.outbox, outbox_entry(message, trace)]
-        saved = await self._conversations.save(after)
+        saved = await self._conversations.working_memory.save(after)
         try:
             saved = await self._conversations.delivered(saved)
         except (MemoryUnavailableError, StateError) as error:
@@ -254,7 +251,9 @@ class TurnTaker:
             state = state.model_copy(deep=True)
             waiting = operations.dequeue(state)
             assert waiting is not None
-            outcome = await self.take(state, waiting, begin=arriving or bool(state.queue))
+            with self.loading(state.conversation_id, waiting) as loading:
+                begin = arriving or bool(state.queue)
+                outcome = await self.take(state, waiting, begin=begin, loading=loading)
             state = outcome.state.model_copy(deep=True)
             outcomes.append(outcome)
         return state, outcomes
@@ -268,7 +267,7 @@ class TurnTaker:
         operations.enqueue(state, incoming)
         # A message whose turn has begun before does not wait again.
         repeated = incoming not in state.queue
-        saved = await self._conversations.save(state)
+        saved = await self._conversations.working_memory.save(state)
         return self.queued(saved, incoming.message_id, repeated=repeated)
 
     async def known(
@@ -312,13 +311,12 @@ class TurnTaker:
         name = state.active_flow.flow_name if state.active_flow else None
         text = say("queue", self._program.registry.get(name) if name else None)
         step = NextStep(kind="queue", flow=name, text=text)
-        to = route(state)
         return TurnOutcome(
             decision=None,
             state=state,
             next=step,
             reply=text,
-            route=to,
+            route=route(state),
             repeated=repeated,
             episode_id=state.episode_id,
             message_id=message_id,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.dialogue.escalation import open_yes_no
+from jazzmine_dspy.dialogue.questions import clarifying, open_yes_no
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working.records import QueuedMessage
@@ -19,7 +19,6 @@ from jazzmine_dspy.models.base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import USER_TURNS, episode_line, prune
 from jazzmine_dspy.models.messages import Message, MessageRole
-from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, EntityView, HistoryMessage, Turn
 
@@ -200,7 +199,7 @@ def build_turn(
         confirming=open_yes_no(state),
         clarifying=clarifying(state),
         offering=state.offered_flow,
-        history=tuple(_history_message(message) for message in history),
+        history=tuple(history_message(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],
         episode_summaries=tuple(dict.fromkeys([*episodes, *incoming.episode_summaries]))[-MAX_SNIPPETS:],
@@ -215,15 +214,10 @@ def build_turn(
     )
 
 
-def clarifying(state: WorkingMemory) -> tuple[str, ...]:
-    """Flows between which the last turn asked to choose; what came of it is kept with the message."""
-    last = state.processed[-1].next_step if state.processed else None
-    return last.choices if isinstance(last, NextStep) else ()
-
-
-def _history_message(message: Message) -> HistoryMessage:
+def history_message(message: Any) -> HistoryMessage:
+    """A stored message as a turn shows it, our own or one of jazzmine's."""
     return HistoryMessage(
-        role=message.role,
+        role=message.role.value,
         text=message.original_content,
         enhanced=message.enhanced_message,
         is_continuation=message.is_continuation,

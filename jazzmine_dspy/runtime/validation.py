@@ -27,37 +27,25 @@ async def with_validators(
     Returns:
         What the turn came to, and why validators gave no answer.
     """
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + deadline
-    answers = _Answers()
-    while True:
-        applied = apply_decision(answers.validate)
-        if not answers.missing:
-            return applied, answers.failures
-        await answers.gather(max(0.0, ends - loop.time()))
+    ends = asyncio.get_running_loop().time() + deadline
+    answers: dict[str, Validation] = {}
+    missing: dict[str, tuple[str, Any, dict[str, Any]]] = {}
 
-
-class _Answers:
-    """What validators have answered, by name, value and, if they look at them, the other values."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Validation] = {}
-        self.missing: dict[str, tuple[str, Any, dict[str, Any]]] = {}
-
-    def validate(self, name: str, value: Any, slots: dict[str, Any]) -> Validation | None:
+    def validate(name: str, value: Any, slots: dict[str, Any]) -> Validation | None:
         key = canonical_json([name, value, slots if takes_slots(name) else {}])
-        if key not in self._known:
-            self.missing[key] = (name, value, slots)
-        return self._known.get(key)
+        if key not in answers:
+            missing[key] = (name, value, slots)
+        return answers.get(key)
 
-    async def gather(self, deadline: float) -> None:
-        missing, self.missing = self.missing, {}
+    while True:
+        applied = apply_decision(validate)
+        if not missing:
+            failures = (each.failure for each in answers.values() if each.failure)
+            return applied, tuple(dict.fromkeys(failures))
+        left = max(0.0, ends - asyncio.get_running_loop().time())
         # Copies: a validator that changes a list does not change the state.
         calls = (
-            ValidatorRegistry.avalidate(*copy.deepcopy(each), deadline=deadline) for each in missing.values()
+            ValidatorRegistry.avalidate(*copy.deepcopy(each), deadline=left) for each in missing.values()
         )
-        self._known |= dict(zip(missing, await asyncio.gather(*calls), strict=True))
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each.failure for each in self._known.values() if each.failure))
+        answers.update(zip(missing, await asyncio.gather(*calls), strict=True))
+        missing.clear()

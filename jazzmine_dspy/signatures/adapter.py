@@ -11,8 +11,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
-from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts
-from jazzmine_dspy.lm.listening import Listener
+from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts, Listener
 from jazzmine_dspy.lm.native import limit_named
 from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
 from jazzmine_dspy.models.errors import AnswerError

@@ -39,7 +39,7 @@ else:
 
 
 def _clamped(score: Any) -> float:
-    """Hold a finite score in [-1, 1]; words, booleans, NaN and infinities are no scores (E5)."""
+    """Hold a finite score in [-1, 1]; words, booleans, NaN and infinities are no scores."""
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise ValueError("not a number")
     if isinstance(score, float) and not math.isfinite(score):

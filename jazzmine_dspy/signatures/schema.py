@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, BaseCommand, SlotValue
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.signatures.addressed import Addressed
 from jazzmine_dspy.signatures.answers import ALIASES
+
+
+class Addressed(NamedTuple):
+    """A slot of a flow, as an answer names it.
+
+    Args:
+        address: Its plain name in the running flow; else the flow's letter or name, a dot, and its name.
+        slot: The slot.
+        flow: Whose it is; None is the running flow.
+        held: Whether that flow holds a value for it.
+    """
+
+    address: str
+    slot: Slot
+    flow: str | None
+    held: bool
+
 
 OTHER_INTENTS = tuple(
     kind.intent for kind in sorted(KINDS.values(), key=lambda kind: not kind.understood) if kind.intent

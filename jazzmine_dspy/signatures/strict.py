@@ -110,7 +110,8 @@ def _any_of(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
         groups.setdefault(label, []).append(option)
     if len(groups) < len(flat):
         return _any_of([_merged(group) for group in groups.values()])
-    options = [each for each in flat if not _told_by_another(each, flat)]
+    # Where another option allows all that a choice does, the choice goes.
+    options = [each for each in flat if "enum" not in each or {"type": each["type"]} not in flat]
     return options[0] if len(options) == 1 else {"anyOf": options}
 
 
@@ -131,19 +132,11 @@ def _merged(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
         given = [option["properties"][name] for option in options if name in option["properties"]]
         if len(given) < len(options):
             given.append({"type": "null"})
-        properties[name] = _one_of_values(given)
+        enums = all("enum" in schema for schema in given)
+        properties[name] = (
+            _enum([value for schema in given for value in schema["enum"]]) if enums else _any_of(given)
+        )
     return {**options[0], "properties": properties, "required": names}
-
-
-def _one_of_values(schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    if all("enum" in schema for schema in schemas):
-        return _enum([value for schema in schemas for value in schema["enum"]])
-    return _any_of(schemas)
-
-
-def _told_by_another(option: dict[str, Any], options: Sequence[dict[str, Any]]) -> bool:
-    """Whether another option allows all that this choice does."""
-    return "enum" in option and any(other == {"type": option["type"]} for other in options)
 
 
 def _over_limit(schema: dict[str, Any]) -> dict[str, Any] | None:

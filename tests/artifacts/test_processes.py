@@ -25,7 +25,7 @@ program = load(sys.argv[1])
 before = program.decide(text="has my parcel been sent off", deadline=60)
 assert not before.degraded, [each.cause for each in before.stages.values()]
 index, embedder = program.bindings.recall, program.bindings.embedder
-locks = [index._build_lock, embedder._load_lock, embedder._vectors._lock]
+locks = [index._build_lock, embedder._load_lock, embedder._cache_lock]
 for lock in locks if sys.argv[2] == "busy" else ():
     lock.acquire()
 children = []

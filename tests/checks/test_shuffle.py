@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.optimize.heads.training import HeadRow, TrainedHead, train_selection_head
-from jazzmine_dspy.optimize.local.heads import selection_label
+from jazzmine_dspy.optimize.local.training import selection_label
 from jazzmine_dspy.program.heads import NONE
 from jazzmine_dspy.program.ports import HeadInput
 

@@ -10,7 +10,7 @@ import pytest
 
 from jazzmine_dspy import Runtime
 from jazzmine_dspy.datasets import check_dataset, load_dataset
-from jazzmine_dspy.datasets.candidates import GUESS, export_candidates, ids_of
+from jazzmine_dspy.datasets.candidates import GUESS, export_candidates, pages_of
 from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.datasets.redaction import Redactor
 from jazzmine_dspy.memory.messages import InMemoryMessageStore
@@ -80,7 +80,8 @@ async def test_what_comes_back_is_the_turn_that_was_decided(
     kept: InMemoryMessageStore, tmp_path: Path
 ) -> None:
     """States, texts and labels: of an export in which every guess was confirmed."""
-    ids = [one async for one in ids_of(kept.get_conversations_by_agent_id, "shop")]
+    pages = pages_of(kept.get_conversations_by_agent_id, "shop")
+    ids = [one.id async for page in pages for one in page]
     made = await export_candidates(kept, ids, flows=FLOWS, out=tmp_path / "out")
     assert (made.conversations, made.turns, made.replaced, made.left_out) == (2, 6, None, ())
     lines = _lines(tmp_path / "out")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazzmine_dspy import FlowRegistry, TurnDecision
-from jazzmine_dspy.dialogue.escalation import open_yes_no
+from jazzmine_dspy.dialogue.questions import open_yes_no
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import Enhancement, EscalationRule, Selection, StageRecord
 from jazzmine_dspy.runtime import NextStep, apply

@@ -186,6 +186,27 @@ def test_an_option_in_other_words_and_letters(text: str, values: list[str]) -> N
 
 
 @pytest.mark.row("U7")
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("M", ["medium"]),
+        ("l.", ["large"]),
+        ("M please", ["medium"]),
+        ("s", []),
+        ("k", []),
+        ("n", []),
+        ("x", []),
+        ("I", []),
+    ],
+)
+def test_a_letter_names_the_one_option_that_begins_with_it(text: str, values: list[str]) -> None:
+    size = Slot(
+        name="size", type="choice", options=["small", "slim", "medium", "large", "none", "kids", "Inca"]
+    )
+    assert size.kind.candidates(size, text) == values
+
+
+@pytest.mark.row("U7")
 def test_what_is_misspelt_counts_when_asked_for_and_two_near_options_are_two() -> None:
     held = Slot(
         name="kind",

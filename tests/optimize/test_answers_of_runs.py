@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine_dspy.lm import ReplayStore, replayed, scripted_lm
 from jazzmine_dspy.models.errors import LMUnansweredError
-from jazzmine_dspy.optimize.answers import RunAnswers
+from jazzmine_dspy.optimize.opening import RunAnswers
 from jazzmine_dspy.optimize.recipe import Recipe
 
 NAME = "scripted/served"

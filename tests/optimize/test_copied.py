@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.optimize.copied import OWN_WORDS, copied_turns
+from jazzmine_dspy.optimize.checks import OWN_WORDS, copied_turns
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram

@@ -14,8 +14,7 @@ from jazzmine_dspy.datasets.demos import to_dspy
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.decision import StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, with_states
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Tried
 from jazzmine_dspy.optimize.steps.prompts import chosen, first_rung

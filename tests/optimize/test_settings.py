@@ -86,7 +86,7 @@ def test_labelled_turns_join_the_index_where_they_help(embedder: FastembedEmbedd
     one, own, both = found.choices[:3]
     assert one.name == "one vector for each flow"
     assert [choice.n for choice in (one, own, both)] == [18] * 3
-    assert both.at[0] > own.at[0] + 0.2
+    assert both.recall_at_1 > own.recall_at_1 + 0.2
     assert (one.kept, own.kept, both.kept) == (False, False, True)
     assert {flow for _, flow, _ in found.examples} == set(FLOWS)
     facts = found.facts()
@@ -108,7 +108,7 @@ def test_labelled_turns_that_mislead_stay_outside(embedder: FastembedEmbedder) -
         )
     ]
     found = fit_recall(FLOWS, embedder, mixed)
-    assert found.choices[1].at[0] >= found.choices[2].at[0]
+    assert found.choices[1].recall_at_1 >= found.choices[2].recall_at_1
     assert found.examples == ()
 
 

@@ -225,14 +225,17 @@ def document() -> dict[str, Any]:
 
 def test_the_table_says_what_is_missed() -> None:
     text = figures.block(document())
-    ours, peer = (line for line in text.splitlines() if "97.0% [96.0, 98.0]" in line)
-    assert "out of scope missed by 10.0 points" in ours
-    assert "in scope missed" not in ours
-    assert "within the interval" not in ours
-    assert "7,500 messages to learn from, 100 turns asked" in ours
-    assert "| 4.0 / 9.0 | 12 | 2.5 |" in ours
-    assert peer.startswith("| · semantic-router")
-    assert "missed" not in peer
+    head = next(line for line in text.splitlines() if line.startswith("| set "))
+    assert head == "| set | measured | this project | semantic-router |"
+    (line,) = (line for line in text.splitlines() if "97.0% [96.0, 98.0]" in line)
+    about, measures, ours, peer = (cell.strip() for cell in line.strip("|").split("|"))
+    assert about.startswith(
+        "**CLINC150 small, none out of scope in training**<br>7,500 to learn from, 100 asked<br>"
+    )
+    assert about.endswith("<br>target 96.0% / 80.0%: out of scope missed by 10.0 points")
+    assert measures == "in scope<br>out of scope<br>p50 / p95 ms<br>training s<br>head MB"
+    assert ours == "97.0% [96.0, 98.0]<br>70.0% [60.0, 79.0]<br>4.0 / 9.0<br>12<br>2.5"
+    assert peer == "97.0% [96.0, 98.0]<br>70.0% [60.0, 79.0]<br>4.0 / 9.0<br>12<br>-"
     spec = figures.SPECS["clinc150"]
     assert (
         figures.verdict(spec, {"in_scope_accuracy": metric(0.96), "out_of_scope_recall": metric(0.8)})
@@ -265,7 +268,14 @@ def test_twenty_flows_and_shares_are_told_with_their_targets() -> None:
     lines = figures.further(held).splitlines()
     assert "missed by 3.0 points" in next(line for line in lines if "2 catalogues of 20" in line)
     assert next(line for line in lines if "5 catalogues" in line).endswith("1.5 points between them.")
-    assert [line.endswith("met.") for line in lines if "sent on" in line] == [True, False]
+    shares = figures.shares(held).splitlines()
+    assert shares[-3:] == [
+        "| set | 97% | 97%, errors x 3 |",
+        "|---|---|---|",
+        "| CLINC150 small, none out of scope in training | 8.0%, 0.6 points: missed | 8.0%, 0.4 points: met |",
+    ]
+    assert "10 % at 0.5 points" in shares[0]
+    assert "\n".join(shares) in figures.block(held)
     assert next(line for line in lines if "100,000 points" in line).endswith("missed.")
 
 
@@ -289,9 +299,9 @@ def test_counts_of_the_run_stand_in_the_notes() -> None:
 def test_a_system_that_could_not_be_measured_says_why() -> None:
     held = document()
     held["rows"][1] = {"row": "clinc150", "system": "semantic-router", "skipped": "too few rows"}
-    head, _, _, peer = figures.table(held).splitlines()
-    assert "· semantic-router | not measured: too few rows" in peer
-    assert peer.count("|") == head.count("|")
+    head, _, row = figures.table(held).splitlines()
+    assert row.endswith(" | not measured: too few rows |")
+    assert row.count("|") == head.count("|")
 
 
 def test_every_set_has_its_row() -> None:

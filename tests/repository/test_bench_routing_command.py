@@ -95,7 +95,7 @@ def test_a_quick_run_measures_a_row_of_every_system(
         assert row["latency_ms"]["p50"] > 0
     assert found["rows"][0]["counts"] == {"training": 6, "published": 40}
     assert {share["row"] for share in found["share"]} == {"banking77"}
-    assert re.search(r"\*\*BANKING77\*\*: 6 messages to learn from, 2 turns asked", printed.out)
+    assert re.search(r"\*\*BANKING77\*\*<br>6 to learn from, 2 asked", printed.out)
     # Its figures don't stand beside those of a whole run, or of other seeds.
     assert bench.main(["--add", "--only", "", "--data", str(data), "--out", str(out)]) == 2
     assert "quick" in capsys.readouterr().err

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy.dialogue.questions import clarifying
 from jazzmine_dspy.memory.working import ActionResult, ProcessedMessage, WorkingMemory
 from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.runtime.outcome import stored_step
-from jazzmine_dspy.runtime.turns import clarifying
 
 ASKED = {"kind": "ask_slot", "flow": "track_order", "slot": "order_id", "then": [], "text": "Which order?"}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jazzmine_dspy.optimize.local.acts import head_example
+from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program.heads.acts import Acts, fit
 from jazzmine_dspy.program.heads.acts.fit import Rows
 from jazzmine_dspy.program.heads.acts.view import Stack

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import yaml
 
 from jazzmine_dspy.eval.suite.load import CONVERSATIONS
-from jazzmine_dspy.optimize.heads.feeling import Phrase
+from jazzmine_dspy.optimize.local.feeling import Phrase
 
 ROOT = Path(__file__).resolve().parents[2]
 FEELING = ROOT / "eval" / "suites" / "feeling"

@@ -15,12 +15,12 @@ import numpy as np
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.run import evaluate
-from jazzmine_dspy.optimize.heads.local import move_weights
+from jazzmine_dspy.optimize.local.weights import move_weights
 from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.turn import TurnProgram
 from learning.grounds import CACHE, ROOT, Ground, Weights
 
-_CODE = ("jazzmine_dspy/program", "jazzmine_dspy/optimize/heads", "eval/benchmarks/learning")
+_CODE = ("jazzmine_dspy/program", "jazzmine_dspy/optimize/local", "eval/benchmarks/learning")
 
 
 @dataclass(frozen=True)

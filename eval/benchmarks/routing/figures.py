@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,66 +124,67 @@ def verdict(spec: Spec, metrics: Mapping[str, Mapping[str, float]]) -> str:
     return "; ".join(missed) or "met"
 
 
-def _title(spec: Spec, row: Mapping[str, Any]) -> str:
-    return f"**{spec.title}**: {row['counts']['training']:,} messages to learn from, {row['n']:,} turns asked"
+def _about(spec: Spec, row: Mapping[str, Any]) -> str:
+    lines = [f"**{spec.title}**", f"{row['counts']['training']:,} to learn from, {row['n']:,} asked"]
+    if spec.record:
+        lines.append(f"record {spec.record}")
+    if spec.target:
+        wanted = " / ".join(f"{value:.1%}" for value in spec.target.values())
+        lines.append(f"target {wanted}: {verdict(spec, row['metrics'])}")
+    return "<br>".join(lines)
 
 
-def _targets(spec: Spec) -> str:
-    return " / ".join(f"{value:.1%}" for value in spec.target.values())
+def _measures(spec: Spec, ours: Mapping[str, Any]) -> str:
+    lines = [SHORT[name] for name in spec.metrics if name in ours["metrics"]]
+    lines += [f"{group} ({metric['n']:,})" for group, metric in ours.get("groups", {}).items()]
+    return "<br>".join([*lines, "p50 / p95 ms", "training s", "head MB"])
+
+
+def _cell(spec: Spec, ours: Mapping[str, Any], row: Mapping[str, Any] | None) -> str:
+    """The figures of a system, one a line as :func:`_measures` names them."""
+    if row is None:
+        return ""
+    if "skipped" in row:
+        return f"not measured: {row['skipped']}"
+    pairs = [
+        *((row["metrics"], name) for name in spec.metrics if name in ours["metrics"]),
+        *((row.get("groups", {}), name) for name in ours.get("groups", {})),
+    ]
+    lines = [percent(metrics[name]) if name in metrics else "-" for metrics, name in pairs]
+    latency = row.get("latency_ms")
+    lines += [
+        f"{latency['p50']:.1f} / {latency['p95']:.1f}" if latency else "-",
+        f"{row['seconds']:.0f}",
+        f"{row['head_bytes'] / 1e6:.1f}" if row.get("head_bytes") else "-",
+    ]
+    return "<br>".join(lines)
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """All rows as Markdown, ours first in each set, the others below it."""
-    head = (
-        "what",
-        "measured, with 95 % interval",
-        "record",
-        "target",
-        "",
-        "p50 / p95 ms",
-        "training s",
-        "head MB",
-    )
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    """A row for each set, and a column for each system, as Markdown."""
+    systems = [OURS, *dict.fromkeys(row["system"] for row in document["rows"] if row["system"] != OURS)]
+    lines = [f"| set | measured | {' | '.join(systems)} |", "|---" * (len(systems) + 2) + "|"]
+    sets: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in document["rows"]:
-        spec, ours = SPECS[row["row"]], row["system"] == OURS
-        if "skipped" in row:
-            cells = [f"· {row['system']}", f"not measured: {row['skipped']}", *[""] * (len(head) - 2)]
-            lines.append(f"| {' | '.join(cells)} |")
+        sets.setdefault(row["row"], {})[row["system"]] = row
+    for name, rows in sets.items():
+        spec, ours = SPECS[name], rows.get(OURS, {"skipped": "no figures"})
+        if "skipped" in ours:
+            lines.append(f"| **{spec.title}** |  | {_cell(spec, ours, ours)} |{'  |' * (len(systems) - 1)}")
             continue
-        shown = [
-            f"{SHORT[name]} {percent(row['metrics'][name])}"
-            for name in spec.metrics
-            if name in row["metrics"]
-        ]
-        shown += [
-            f"{group}: {percent(metric)} of {metric['n']:,}"
-            for group, metric in row.get("groups", {}).items()
-        ]
-        latency = row.get("latency_ms")
-        cells = [
-            _title(spec, row) if ours else f"· {row['system']}",
-            "<br>".join(shown),
-            spec.record if ours else "",
-            _targets(spec) if ours else "",
-            verdict(spec, row["metrics"]) if ours else "",
-            f"{latency['p50']:.1f} / {latency['p95']:.1f}" if latency else "",
-            f"{row['seconds']:.0f}",
-            f"{row['head_bytes'] / 1e6:.1f}" if row.get("head_bytes") else "",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+        cells = [_cell(spec, ours, rows.get(system)) for system in systems]
+        lines.append(f"| {_about(spec, ours)} | {_measures(spec, ours)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def further(document: Mapping[str, Any]) -> str:
     """What does not fit into the table, as a list."""
-    lines = [f"- {SPECS[name].title}: {note}." for name, note in _notes(document)]
+    lines = [f"- {', '.join(titles)}: {note}." for note, titles in _notes(document).items()]
     lines += [
         _beside(document[name], what, target=name == "flows20")
         for name, what in SMALLER.items()
         if document.get(name)
     ]
-    lines += [_share(found) for found in document.get("share", ())]
     if recall := document.get("recall"):
         met = "met" if recall["target_met"] else "missed"
         lines.append(
@@ -214,23 +215,48 @@ def _is_speed(row: Mapping[str, Any]) -> bool:
     return row["row"] == "banking77" and row["system"] == OURS
 
 
-def _notes(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    ours = [row for row in document["rows"] if row["system"] == OURS]
-    return [
-        (row["row"], SPECS[row["row"]].note.format(**row["counts"])) for row in ours if SPECS[row["row"]].note
+def _notes(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Each note with the titles of the rows that it belongs to."""
+    notes: dict[str, list[str]] = {}
+    for row in document["rows"]:
+        spec = SPECS[row["row"]]
+        if row["system"] == OURS and spec.note:
+            notes.setdefault(spec.note.format(**row["counts"]), []).append(spec.title)
+    return notes
+
+
+def shares(document: Mapping[str, Any]) -> str:
+    """How many turns go to an assumed second source, as Markdown: a row for each set, a column for each source.
+
+    Example:
+        >>> share = {"row": "banking77", "quality": 0.97, "harder": 1.0, "sent": 0.08, "loss": 0.006}
+        >>> shares({"share": [share]}).splitlines()[-1]
+        '| BANKING77 | 8.0%, 0.6 points: missed |'
+    """
+    sources: dict[tuple[float, float], str] = {}
+    sets: dict[str, dict[tuple[float, float], str]] = {}
+    for each in document.get("share", ()):
+        key = (each["quality"], each["harder"])
+        sources[key] = f"{key[0]:.0%}" + ("" if key[1] == 1 else f", errors x {key[1]:g}")
+        met = "met" if each["sent"] <= 0.10 and each["loss"] <= 0.005 else "missed"
+        cell = f"{each['sent']:.1%}, {each['loss'] * 100:.1f} points: {met}"
+        sets.setdefault(each["row"], {})[key] = cell
+    if not sets:
+        return ""
+    order = sorted(sources)
+    lines = [
+        "Turns sent on to an assumed source, by the share of turns on which that is right, and points lost against the "
+        "better of both alone. With errors x 3, the source errs 3 times as often where the head errs. Target: 10 % at "
+        "0.5 points.",
+        "",
+        f"| set | {' | '.join(sources[key] for key in order)} |",
+        "|---" * (len(order) + 1) + "|",
     ]
-
-
-def _share(found: Mapping[str, Any]) -> str:
-    met = "met" if found["sent"] <= 0.10 and found["loss"] <= 0.005 else "missed"
-    times = (
-        "" if found["harder"] == 1 else f", and errs {found['harder']:g} times as often where the head errs"
-    )
-    return (
-        f"- {SPECS[found['row']].title}, sent on to an assumed source that is right on {found['quality']:.0%} of turns"
-        f"{times}: {found['sent']:.1%} of turns, {found['loss'] * 100:.1f} points lost against the best alone. "
-        f"Target: 10 % at 0.5 points; {met}."
-    )
+    lines += [
+        f"| {SPECS[name].title} | {' | '.join(cells.get(key, '') for key in order)} |"
+        for name, cells in sets.items()
+    ]
+    return "\n".join(lines)
 
 
 def block(document: Mapping[str, Any]) -> str:
@@ -247,7 +273,7 @@ def block(document: Mapping[str, Any]) -> str:
         said += " The machine had other work to do, so latencies and training times say little."
     if about["quick"]:
         said += " It was a quick run on a tenth of the data, whose figures are no measurement."
-    parts = [said, table(document) if document["rows"] else "", further(document)]
+    parts = [said, table(document) if document["rows"] else "", shares(document), further(document)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -10,7 +10,7 @@ from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.heads.baseline import tfidf_baseline
+from jazzmine_dspy.optimize.baseline import tfidf_baseline
 from jazzmine_dspy.program.heads import NONE
 from jazzmine_dspy.program.ports import HeadInput
 from routing import semantic

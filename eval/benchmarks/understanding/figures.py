@@ -139,24 +139,42 @@ def target(figure: Figure) -> str:
     return f"{said} **missed by {abs(figure.value - figure.target) * scale:.1f}**{near}"
 
 
+PART_OF = "· "
+"""Begins the name of a figure that is a part of the one before it."""
+
+
+def folded(rows: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Rows of a table, those of parts as further lines of the row before them.
+
+    Example:
+        >>> folded([("turns right", "75 %", "20"), ("· opening messages", "60 %", "")])
+        [('turns right<br>· opening messages', '75 %<br>60 %', '20')]
+    """
+    groups: list[list[Sequence[str]]] = []
+    for row in rows:
+        if row[0].startswith(PART_OF) and groups:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return [tuple("<br>".join(cells).removesuffix("<br>" * (len(group) - 1)) for cells in zip(*group, strict=True))
+            for group in groups]  # fmt: skip
+
+
+def _row(each: Figure) -> tuple[str, ...]:
+    n = f"{each.n:,} ({each.conversations:,})" if each.conversations else f"{each.n:,}" if each.n else ""
+    what = each.what + (f"; {each.note}" if each.note and each.value is not None else "")
+    return what, shown(each), n, target(each)
+
+
 def table(figures: Iterable[Figure]) -> str:
     """All figures as Markdown, by section; shares are per cent."""
     lines = ["| what | measured, 95 % interval | n | target |", "|---|---|---|---|"]
-    held: dict[str, list[Figure]] = {}
+    sections: dict[str, list[Figure]] = {}
     for each in figures:
-        held.setdefault(each.section, []).append(each)
-    for section, group in held.items():
+        sections.setdefault(each.section, []).append(each)
+    for section, group in sections.items():
         lines.append(f"| **{section}** |  |  |  |")
-        for each in group:
-            n = (
-                f"{each.n:,} ({each.conversations:,})"
-                if each.conversations
-                else f"{each.n:,}"
-                if each.n
-                else ""
-            )
-            what = each.what + (f"; {each.note}" if each.note and each.value is not None else "")
-            lines.append(f"| {what} | {shown(each)} | {n} | {target(each)} |")
+        lines += [f"| {' | '.join(cells)} |" for cells in folded(map(_row, group))]
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.score_terms import mean
 from jazzmine_dspy.eval.significance import paired_metric
 from jazzmine_dspy.models.errors import InputError
-from understanding.figures import Figure, figure
+from understanding.figures import PART_OF, Figure, figure
 from understanding.ground import Ground
 from understanding.programs import Programs
 
@@ -43,7 +43,7 @@ def sgd(ground: Ground, programs: Programs) -> Iterator[Figure]:
     rows, clusters = _rows(own)
     found = summarise(rows, clusters, only=[*KINDS.values(), CHANGE])
     for what, name in {**KINDS, "intent change (another flow runs)": CHANGE}.items():
-        yield figure(SGD, f"F1, {what}", found.get(name))
+        yield figure(SGD, _title("F1", what), found.get(name))
     for variant in VARIANTS:
         schema = source / "sgd_x" / "data" / variant / "dev" / "schema.json"
         if not schema.is_file():
@@ -52,11 +52,16 @@ def sgd(ground: Ground, programs: Programs) -> Iterator[Figure]:
         yield from _drops(own, _decided(schema, source / "dev", programs), variant)
 
 
+def _title(measured: str, kind: str) -> str:
+    """The first kind names what is measured; the others are parts of its row."""
+    return f"{measured}, {kind}" if kind == next(iter(KINDS)) else f"{PART_OF}{kind}"
+
+
 def _drops(own: Evaluation, other: Evaluation, variant: str) -> Iterator[Figure]:
     """How much lower each F1 is; the turns are the same ones."""
     (rows, clusters), (theirs, _) = _rows(own), _rows(other)
     for what, name in {**KINDS, "intent change": CHANGE}.items():
-        title = f"drop under SGD-X {variant}, {what}"
+        title = _title(f"drop under SGD-X {variant}", what)
         try:
             drop = paired_metric(rows, theirs, clusters, name)
         except InputError:

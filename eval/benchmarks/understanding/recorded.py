@@ -24,7 +24,7 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.optimizers.knn import nearest
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import assistant, importer, labels_in, user, words
+from jazzmine_dspy.datasets.importers.importer import (
+    assistant,
+    importer,
+    labels_in,
+    running,
+    slot_command,
+    text_slots,
+    user,
+    words,
+)
 from jazzmine_dspy.datasets.importers.rasa_nlu import elements, members, yaml_files, yaml_node
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
-from jazzmine_dspy.models.base import FrozenMap
-from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot
-from jazzmine_dspy.models.turn import ConversationStatus
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
+from jazzmine_dspy.models.commands import Command, StartFlow
+from jazzmine_dspy.models.flows import Flow
 
 _FINISHED = ("flow_completed", "flow_cancelled")
 
@@ -51,14 +58,7 @@ def calm_e2e(reader: SourceReader) -> Sequence[Flow]:
                     name = f"calm_e2e-{part.name}-{path.stem}-{words(facts['test_case'].value)}"
                     reader.add(part, LabelledConversation(id=name.replace(" ", "-"), turns=turns))
     return [
-        Flow(
-            name=name,
-            description=words(name),
-            slots=tuple(
-                Slot(name=slot, type="text", description=words(slot), required=False)
-                for slot in sorted(slots.get(name, ()))
-            ),
-        )
+        Flow(name=name, description=words(name), slots=text_slots(slots.get(name, ())))
         for name in sorted(labels_in(reader))
     ]
 
@@ -86,19 +86,12 @@ def _turns(steps: Sequence[Any], slots: dict[str, set[str]]) -> Iterator[Labelle
         values = {
             name: value for kind, node in asserted if kind == "slot_was_set" for name, value in _values(node)
         }
-        before = StateBefore(
-            status=ConversationStatus.IN_FLOW if flow else ConversationStatus.IDLE,
-            flow=flow,
-            slots=FrozenMap.of(current),
-        )
+        before = running(flow, current)
         if flows:
             flow, current = flows[-1], {}
         commands: list[Command] = [StartFlow(flow=name) for name in flows]
         if flow is not None:
-            commands += [
-                (CorrectSlot if name in current else SetSlot)(name=name, value=value)
-                for name, value in values.items()
-            ]
+            commands += [slot_command(name, value, current) for name, value in values.items()]
             slots.setdefault(flow, set()).update(values)
             current = current | values
         labels = {"flows": tuple(flows), "commands": tuple(commands)} if commands else {}

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import assistant, importer, user
+from jazzmine_dspy.datasets.importers.importer import assistant, importer, running, slot_command, user
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
-from jazzmine_dspy.models.base import FrozenMap
-from jazzmine_dspy.models.commands import Ask, Command, CorrectSlot, SetSlot, SkipSlot, StartFlow
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
+from jazzmine_dspy.models.commands import Ask, Command, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
-from jazzmine_dspy.models.turn import ConversationStatus
 
 FLOW = "find_restaurant"
 _SLOTS = {"food": "Kind of food", "area": "Part of town", "pricerange": "Price range"}
@@ -69,15 +67,10 @@ def _user(item: Mapping[str, Any], number: int, values: dict[str, str]) -> Label
     given = {value for act in item["slu"] if act["act"] == "inform" for value in map(tuple, act["slots"])}
     asked = [value for act in item["slu"] if act["act"] == "request" for _, value in act["slots"]]
     new = {name: value for name, value in sorted(given) if name in _SLOTS and values.get(name) != value}
-    status = ConversationStatus.IN_FLOW if values else ConversationStatus.IDLE
     current = {name: value for name, value in values.items() if value != _ANY}
-    before = StateBefore(status=status, flow=FLOW if values else None, slots=FrozenMap.of(current))
+    before = running(FLOW if values else None, current)
     commands: list[Command] = [StartFlow(flow=FLOW)] if new and not values else []
-    for name, value in new.items():
-        if value == _ANY:
-            commands.append(SkipSlot(name=name))
-        else:
-            commands.append((CorrectSlot if name in current else SetSlot)(name=name, value=value))
+    commands += [slot_command(name, None if value == _ANY else value, current) for name, value in new.items()]
     commands += [Ask(topic=slot) for slot in dict.fromkeys(asked) if slot != _ANY]
     flows = (FLOW,) if new and not values else ()
     values.update(new)

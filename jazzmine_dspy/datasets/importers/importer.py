@@ -6,14 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
+from jazzmine_dspy.models.base import FrozenMap
+from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, SkipSlot
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.extensions import Extensions
-from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole
+from jazzmine_dspy.models.turn import ConversationStatus
 
 Read = Callable[[SourceReader], Sequence[Flow]]
 Layout = Callable[[Path], dict[PartName, Path]]
@@ -140,6 +144,26 @@ def user(text: str, before: StateBefore | None = None, **labels: Any) -> Labelle
 def assistant(text: str) -> LabelledTurn:
     """A message of the assistant."""
     return LabelledTurn(role=MessageRole.ASSISTANT, text=text)
+
+
+def running(flow: str | None, values: Mapping[str, Any] = MappingProxyType({})) -> StateBefore:
+    """The state while a flow runs that has some values; an idle one where no flow runs."""
+    status = ConversationStatus.IN_FLOW if flow else ConversationStatus.IDLE
+    return StateBefore(status=status, flow=flow, slots=FrozenMap.of(values))
+
+
+def slot_command(name: str, value: Any, current: Mapping[str, Any]) -> Command:
+    """The command that gives a slot a value: a correction where it has one, a skip where the value is None."""
+    if value is None:
+        return SkipSlot(name=name)
+    return (SetSlot if current.get(name) is None else CorrectSlot)(name=name, value=value)
+
+
+def text_slots(names: Iterable[str]) -> tuple[Slot, ...]:
+    """Slots for any text that may be missing, sorted by name, each described by its name."""
+    return tuple(
+        Slot(name=name, type="text", description=words(name), required=False) for name in sorted(names)
+    )
 
 
 def of_label(label: str | None) -> Labels:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jazzmine_dspy.datasets.importers.importer import importer, labels_in, single, words
+from jazzmine_dspy.datasets.importers.importer import importer, labels_in, single, text_slots, words
 from jazzmine_dspy.datasets.importers.source_reader import (
     BadRowError,
     Part,
@@ -16,7 +16,7 @@ from jazzmine_dspy.datasets.importers.source_reader import (
 )
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.flows import Flow
 
 
 class _Message(NamedTuple):
@@ -48,11 +48,7 @@ def _read(kind: str, reader: SourceReader) -> Sequence[Flow]:
         Flow(
             name=intent,
             description=words(intent.removeprefix("atis_")),
-            slots=tuple(
-                Slot(name=slot, type="text", required=False, description=words(slot))
-                for slot, intents in sorted(owners.items())
-                if intent in intents
-            ),
+            slots=text_slots(slot for slot, intents in owners.items() if intent in intents),
         )
         for intent in sorted(labels_in(reader))
     ]

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, labels_in, user, words
+from jazzmine_dspy.datasets.importers.importer import (
+    OUT_OF_SCOPE,
+    importer,
+    labels_in,
+    running,
+    slot_command,
+    text_slots,
+    user,
+    words,
+)
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, named_files, one_file
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
-from jazzmine_dspy.models.base import FrozenMap
-from jazzmine_dspy.models.commands import ChitChat, Command, CorrectSlot, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot
-from jazzmine_dspy.models.turn import ConversationStatus
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
+from jazzmine_dspy.models.commands import ChitChat, Command, StartFlow
+from jazzmine_dspy.models.flows import Flow
 
 ACTS = (
     "contentonly", "confirmation", "rejection", "outofdomain", "openinggreeting", "closinggreeting", "thankyou",
@@ -59,9 +66,7 @@ def multidogo(reader: SourceReader) -> Sequence[Flow]:
                 reader.add(
                     part, LabelledConversation(id=f"multidogo-{part.name}-{name}", turns=tuple(chat.turns))
                 )
-    domain = tuple(
-        Slot(name=name, type="text", description=words(name), required=False) for name in sorted(slots)
-    )
+    domain = text_slots(slots)
     return [Flow(name=name, description=words(name), slots=domain) for name in sorted(labels_in(reader))]
 
 
@@ -83,17 +88,16 @@ class _Chat:
         flow = new[-1] if new else self._flow
         current = {} if new else self._values
         commands: list[Command] = [StartFlow(flow=name) for name in new]
-        for name, value in given.items():
-            if current.get(name) != value:
-                commands.append((CorrectSlot if name in current else SetSlot)(name=name, value=value))
+        commands += [
+            slot_command(name, value, current) for name, value in given.items() if current.get(name) != value
+        ]
         if acts and set(acts) <= _SMALL_TALK and not commands:
             commands = [ChitChat()]
         known = commands and not {"confirmation", "rejection"} & set(acts) and (flow or not given)
         intent = new[0] if new else OUT_OF_SCOPE if "outofdomain" in acts else None
-        status = ConversationStatus.IN_FLOW if self._flow else ConversationStatus.IDLE
         turn = user(
             text,
-            StateBefore(status=status, flow=self._flow, slots=FrozenMap.of(self._values)),
+            running(self._flow, self._values),
             flows=tuple(new),
             intent=intent,
             commands=tuple(commands) if known else None,

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from jazzmine_dspy.datasets.importers.importer import importer, labels_in, of_label, single, words
+from jazzmine_dspy.datasets.importers.importer import importer, labels_in, of_label, single, text_slots, words
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader, one_part
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
-from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import from_json
 
 _ENTITY = re.compile(r"\[(?P<text>[^\]]+)\](?:\((?P<name>[^)]+)\)|(?P<facts>\{[^}]+\}))")
@@ -54,14 +54,7 @@ def rasa_nlu(reader: SourceReader) -> Sequence[Flow]:
                     reader.add(part, single(f"rasa_nlu-{part.name}-{path.stem}-{number:05d}", text, labels))
                     slots.setdefault(intent, set()).update(values)
     return [
-        Flow(
-            name=name,
-            description=words(name),
-            slots=tuple(
-                Slot(name=slot, type="text", description=words(slot), required=False)
-                for slot in sorted(slots[name])
-            ),
-        )
+        Flow(name=name, description=words(name), slots=text_slots(slots[name]))
         for name in sorted(labels_in(reader))
     ]
 

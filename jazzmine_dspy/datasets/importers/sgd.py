@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import importer
+from jazzmine_dspy.datasets.importers.importer import importer, slot_command
 from jazzmine_dspy.datasets.importers.source_reader import (
     BadRowError,
     Part,
@@ -201,18 +201,10 @@ def _label_turns(turns: Sequence[Mapping[str, Any]], flows: Mapping[str, Flow]) 
         KeyError: a turn lacks a key.
     """
     dialogue = _Dialogue(flows)
-    found = []
-    for turn in turns:
-        if turn["speaker"] == "USER":
-            found.append(dialogue.user(turn["utterance"], turn["frames"]))
-        elif turn["speaker"] == "SYSTEM":
-            dialogue.system(turn["frames"])
-            found.append(LabelledTurn(role=MessageRole.ASSISTANT, text=turn["utterance"]))
-        else:
-            raise BadRowError(f"Unknown speaker {turn['speaker']!r}")
+    found = tuple(dialogue.turn(turn) for turn in turns)
     if not any(turn.role is MessageRole.USER for turn in found):
         raise BadRowError("The user says nothing")
-    return tuple(found)
+    return found
 
 
 class _Dialogue:
@@ -228,7 +220,16 @@ class _Dialogue:
         self._proposed: Values = {}
         self._confirming = False
 
-    def system(self, frames: Sequence[Mapping[str, Any]]) -> None:
+    def turn(self, turn: Mapping[str, Any]) -> LabelledTurn:
+        """A message, the user's with its state and labels; goes on to the state after it."""
+        if turn["speaker"] == "USER":
+            return self._user(turn["utterance"], turn["frames"])
+        if turn["speaker"] != "SYSTEM":
+            raise BadRowError(f"Unknown speaker {turn['speaker']!r}")
+        self._system(turn["frames"])
+        return LabelledTurn(role=MessageRole.ASSISTANT, text=turn["utterance"])
+
+    def _system(self, frames: Sequence[Mapping[str, Any]]) -> None:
         """Take in what the system asks and proposes."""
         self._awaiting, self._proposed, self._confirming = None, {}, False
         if self._flow is None:
@@ -247,14 +248,16 @@ class _Dialogue:
                         listed = said if slot.type != "text" else action["values"]
                         self._proposed[slot.name] = _value(slot, listed, "")
 
-    def user(self, text: str, frames: Sequence[Mapping[str, Any]]) -> LabelledTurn:
+    def _user(self, text: str, frames: Sequence[Mapping[str, Any]]) -> LabelledTurn:
         """The user's message with its state and labels; goes on to the state after it."""
         before, held = self._before()
         frame = self._main(frames)
         flow = self._flow_of(frame)
         started = flow is not None and (self._flow is None or flow.name != self._flow.name)
         acts = {action["act"] for item in frames for action in item["actions"]}
-        commands = self._answers(acts)
+        commands: list[c.Command] = []
+        if self._confirming:
+            commands += [c.Affirm()] if "AFFIRM" in acts else [c.Deny()] if "NEGATE" in acts else []
         told = True
         for item in frames:
             if item is not frame and self._flow is not None and item["service"] == self._flow.category:
@@ -321,11 +324,6 @@ class _Dialogue:
             raise BadRowError(f"Unknown intent {name!r}: the schema has none such")
         return self._flows[name]
 
-    def _answers(self, acts: set[str]) -> list[c.Command]:
-        if not self._confirming:
-            return []
-        return [c.Affirm()] if "AFFIRM" in acts else [c.Deny()] if "NEGATE" in acts else []
-
     def _changes(
         self, frame: Mapping[str, Any], flow: Flow, held: Values, text: str
     ) -> tuple[list[c.Command], bool]:
@@ -336,13 +334,7 @@ class _Dialogue:
             slot = flow.slot(name)
             if slot is None or (name in held and self._same(frame, name, held[name], values)):
                 continue
-            value = _value(slot, values, text)
-            if value is None:
-                found.append(c.SkipSlot(name=name))
-            elif held.get(name) is not None:
-                found.append(c.CorrectSlot(name=name, value=value))
-            else:
-                found.append(c.SetSlot(name=name, value=value))
+            found.append(slot_command(name, _value(slot, values, text), held))
         gone = [name for name in held if name not in given and name not in self._proposed]
         found += [c.ClearSlot(name=name) for name in gone if held[name] is not None]
         known = self._held.get(frame["service"], {})

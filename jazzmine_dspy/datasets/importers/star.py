@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, words
+from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, running, words
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.parsing import MalformedError, from_json
-from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus
+from jazzmine_dspy.models.turn import MAX_TEXT
 
 _ONLY_ABLE = "I am only able to "
 _TYPES = {
@@ -79,7 +79,7 @@ def star(reader: SourceReader) -> Sequence[Flow]:
             "The folder 'tasks' holds no task", where=str(folder), remedy="Restore the source's folder."
         )
     slots = _slots(reader.beside("apis"), reader)
-    tasks = _Tasks(replies)
+    owners = _owners(replies)
     for part in reader.parts:
         for path in _dialogues(part.path):
             text = reader.text(path)
@@ -91,7 +91,7 @@ def star(reader: SourceReader) -> Sequence[Flow]:
             with reader.row(path, 1):
                 if not isinstance(data, dict) or not isinstance(data.get("Events"), list):
                     raise BadRowError("The file is no dialogue: it has no Events")
-                turns = _label_turns(data, tasks)
+                turns = _label_turns(data, frozenset(replies), owners)
                 reader.add(part, LabelledConversation(id=f"star-{part.name}-{path.stem}", turns=turns))
     return [
         Flow(
@@ -141,25 +141,14 @@ def _slot(item: dict[str, Any], required: set[str]) -> Slot:
     )
 
 
-class _Tasks:
-    """The tasks, and which replies belong to which.
-
-    Args:
-        replies: Replies by task, as the tasks' files have them.
-    """
-
-    def __init__(self, replies: Mapping[str, Mapping[str, str]]) -> None:
-        self.names = frozenset(replies)
-        self._owners: dict[str, set[str]] = {}
-        for task, held in replies.items():
-            for reply in held:
-                self._owners.setdefault(reply, set()).add(task)
-
-    def owners(self, reply: str, among: Sequence[str]) -> set[str]:
-        """Those of some tasks that a reply works for."""
-        if reply in _TALK or reply.endswith("_bye"):
-            return set()
-        return self._owners.get(reply, set()) & set(among)
+def _owners(replies: Mapping[str, Mapping[str, str]]) -> dict[str, set[str]]:
+    """The tasks that each reply works for, of the replies by task that the tasks' files have."""
+    owners: dict[str, set[str]] = {}
+    for task, held in replies.items():
+        for reply in held:
+            if reply not in _TALK and not reply.endswith("_bye"):
+                owners.setdefault(reply, set()).add(task)
+    return owners
 
 
 @dataclass
@@ -182,8 +171,8 @@ class _Said:
 class _Dialogue:
     """Follows the wizard from task to task."""
 
-    def __init__(self, tasks: _Tasks, able: list[str]) -> None:
-        self._tasks, self._able = tasks, able
+    def __init__(self, tasks: Collection[str], owners: Mapping[str, set[str]], able: Collection[str]) -> None:
+        self._tasks, self._owners, self._able = tasks, owners, set(able)
         self._earlier: set[str] = set()
         self._open: list[_Said] = []  # messages since one that may have asked for the first task
         self.flow: str | None = None
@@ -195,7 +184,7 @@ class _Dialogue:
                 self._begin(event["Task"], said)
             case "query":
                 said.worked = True
-                if event["APIName"] in self._tasks.names:
+                if event["APIName"] in self._tasks:
                     self._begin(event["APIName"], said)
             case "pick_suggestion" | "utter":
                 self._reply(event.get("ActionLabel") or _FREE, said)
@@ -204,7 +193,7 @@ class _Dialogue:
         said.answered = True
         said.worked |= reply != _FREE
         said.refused |= reply == _REFUSED
-        owners = self._tasks.owners(reply, self._able)
+        owners = self._owners.get(reply, set()) & self._able
         if len(owners) == 1:
             self._begin(next(iter(owners)), said)
         elif owners and not said.shared:
@@ -217,7 +206,7 @@ class _Dialogue:
             self._open.append(said)
 
     def _begin(self, task: str, said: _Said) -> None:
-        if task not in self._tasks.names:
+        if task not in self._tasks:
             raise BadRowError(f"Unknown task {task!r}: the folder 'tasks' has none such")
         if task == self.flow:
             return
@@ -244,7 +233,9 @@ class _Dialogue:
         return first
 
 
-def _label_turns(data: Mapping[str, Any], tasks: _Tasks) -> tuple[LabelledTurn, ...]:
+def _label_turns(
+    data: Mapping[str, Any], tasks: Collection[str], owners: Mapping[str, set[str]]
+) -> tuple[LabelledTurn, ...]:
     """The messages of a dialogue, and the labels of the user's.
 
     Raises:
@@ -252,7 +243,7 @@ def _label_turns(data: Mapping[str, Any], tasks: _Tasks) -> tuple[LabelledTurn, 
         KeyError: an event lacks a key.
     """
     able = [item["Task"] for item in data["Scenario"]["WizardCapabilities"]]
-    dialogue = _Dialogue(tasks, able)
+    dialogue = _Dialogue(tasks, owners, able)
     order: list[_Said | str] = []
     said: _Said | None = None
     for event in data["Events"]:
@@ -281,8 +272,7 @@ def _label_turns(data: Mapping[str, Any], tasks: _Tasks) -> tuple[LabelledTurn, 
 
 
 def _turn(said: _Said, *, several: bool) -> LabelledTurn:
-    status = ConversationStatus.IN_FLOW if said.flow else ConversationStatus.IDLE
-    before = StateBefore(status=status, flow=said.flow)
+    before = running(said.flow)
     unknown = not said.worked and not said.begun and (several or said.flow is None)
     doubtful = unknown or not said.certain
     if not said.answered or doubtful:

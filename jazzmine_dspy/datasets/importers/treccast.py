@@ -29,7 +29,9 @@ _RESOLVED = "evaluation_topics_annotated_resolved_v1.0.tsv"
 )
 def treccast(reader: SourceReader) -> Sequence[Flow]:
     """Read files of topics, of 2019 with the file of resolved questions near them."""
-    resolved = _resolved(reader)
+    path = reader.beside(_RESOLVED)
+    pairs = (line.partition("\t") for _, line in reader.lines(path)) if path else ()
+    resolved = {number: text.strip() for number, _, text in pairs}
     for part in reader.parts:
         for path in sorted(part.path.glob("*topics*.json")) if part.path.is_dir() else [part.path]:
             for line, topic in reader.elements(path):
@@ -46,9 +48,3 @@ def treccast(reader: SourceReader) -> Sequence[Flow]:
                         part, LabelledConversation(id=f"treccast-{part.name}-{topic['number']}", turns=turns)
                     )
     return []
-
-
-def _resolved(reader: SourceReader) -> dict[str, str]:
-    path = reader.beside(_RESOLVED)
-    pairs = (line.partition("\t") for _, line in reader.lines(path)) if path else ()
-    return {number: text.strip() for number, _, text in pairs}

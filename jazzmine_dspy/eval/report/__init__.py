@@ -1,6 +1,6 @@
 """The report: one HTML page, Markdown and JSON of the same figures, and a table for the terminal."""
 
-from jazzmine_dspy.eval.report.document import document
+from jazzmine_dspy.eval.report.document import Paths, document, write_document, write_report
 from jazzmine_dspy.eval.report.model import (
     CandidateRow,
     Change,
@@ -15,7 +15,6 @@ from jazzmine_dspy.eval.report.model import (
     System,
 )
 from jazzmine_dspy.eval.report.terminal import terminal_table
-from jazzmine_dspy.eval.report.write import Paths, write_document, write_report
 
 __all__ = [
     "CandidateRow", "Change", "Choosing", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths",

@@ -14,9 +14,9 @@ WIDTH = 360.0
 
 @dataclass(frozen=True)
 class Dot:
-    """One row of an interval plot; ``colour`` is a class of the page, ``text`` stands at its right end.
+    """A value with its interval: a row of an interval plot, with ``text`` at its right end, or a point of a scatter.
 
-    Without bounds it is a dot alone.
+    ``colour`` is a class of the page, ``x`` the place in a scatter. Without bounds it is a dot alone.
     """
 
     name: str
@@ -24,21 +24,9 @@ class Dot:
     low: float | None
     high: float | None
     colour: str
-    text: str
+    text: str = ""
     strong: bool = False
-
-
-@dataclass(frozen=True)
-class Point:
-    """One point of a scatter, with the interval of its height."""
-
-    name: str
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    colour: str
-    strong: bool = False
+    x: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -170,6 +158,18 @@ def _grid(
     return parts
 
 
+def levels(y: Scale, at: Sequence[float], left: float, right: float) -> list[Markup]:
+    """Lines across at some values, each with its value in percent at the left."""
+    return [
+        part
+        for value in at
+        for part in (
+            tag("line", cls="grid", x1=left, x2=right, y1=y(value), y2=y(value)),
+            text(left - 8, y(value) + 4, percent(value), "k", "end"),
+        )
+    ]
+
+
 def _whisker(scale: Scale, row: Dot, y: float) -> Markup:
     size = 6.0 if row.strong else 4.8
     return tag(
@@ -183,18 +183,13 @@ def _whisker(scale: Scale, row: Dot, y: float) -> Markup:
     )
 
 
-def scatter(label: str, points: Sequence[Point], *, across: str, up: str, width: float = 520.0) -> Markup:
+def scatter(label: str, points: Sequence[Dot], *, across: str, up: str, width: float = 520.0) -> Markup:
     """Cost to the right, quality upward with its interval; up and left is better."""
     height, left, bottom = 330.0, 44.0, 288.0
     most = max([point.x for point in points] + [1.0])
-    low, high = domain(end for point in points for end in (point.y, point.low, point.high))
+    low, high = domain(end for point in points for end in (point.value, point.low, point.high))
     x, y = Scale(0.0, most * 1.06, left + 14, width - 16), Scale(low, high, bottom, 26.0)
-    parts: list[Markup] = []
-    for value in ticks(low, high, 5):
-        parts += [
-            tag("line", cls="grid", x1=left, x2=width - 8, y1=y(value), y2=y(value)),
-            text(left - 8, y(value) + 4, percent(value), "k", "end"),
-        ]
+    parts = levels(y, ticks(low, high, 5), left, width - 8)
     parts += [
         text(x(value), bottom + 18, f"{value:,.0f}", "k", "middle") for value in ticks(0.0, most * 1.06, 5)
     ]
@@ -205,7 +200,7 @@ def scatter(label: str, points: Sequence[Point], *, across: str, up: str, width:
     ]
     best = front(points)
     if len(best) > 1:
-        corners = " ".join(f"{x(point.x):.2f},{y(point.y):.2f}" for point in _stairs(best))
+        corners = " ".join(f"{x(point.x):.2f},{y(point.value):.2f}" for point in _stairs(best))
         names = ", ".join(point.name for point in best)
         parts.append(
             tag(
@@ -216,48 +211,48 @@ def scatter(label: str, points: Sequence[Point], *, across: str, up: str, width:
             )
         )
     taken: list[tuple[float, float, float]] = []
-    for point in sorted(points, key=lambda point: (not point.strong, -point.y)):
+    for point in sorted(points, key=lambda point: (not point.strong, -point.value)):
         place, size = x(point.x), 7.0 if point.strong else 5.5
         mark = tag(
             "g",
-            tag("title", f"{point.name}: {point.x:.0f} tokens, {100 * point.y:.1f} %"),
+            tag("title", f"{point.name}: {point.x:.0f} tokens, {100 * point.value:.1f} %"),
             None
             if point.low is None or point.high is None
             else tag("line", cls="whisker", x1=place, x2=place, y1=y(point.low), y2=y(point.high)),
-            tag("circle", cls="dot", cx=place, cy=y(point.y), r=size),
+            tag("circle", cls="dot", cx=place, cy=y(point.value), r=size),
             cls=point.colour,
         )
-        parts += [mark, _name_tag(point, place, y(point.y) + 4, taken, width)]
+        parts += [mark, _name_tag(point, place, y(point.value) + 4, taken, width)]
     return svg(width, height, label, *parts)
 
 
-def front(points: Sequence[Point]) -> list[Point]:
+def front(points: Sequence[Dot]) -> list[Dot]:
     """The Pareto front, the cheapest first: the points than which none is better and as cheap.
 
     Example:
         >>> [each.name for each in front([
-        ...     Point("rules", 0, 0.5, None, None, "s0"), Point("worse", 300, 0.4, None, None, "s1"),
-        ...     Point("model", 200, 0.8, None, None, "s2"),
+        ...     Dot("rules", 0.5, None, None, "s0", x=0), Dot("worse", 0.4, None, None, "s1", x=300),
+        ...     Dot("model", 0.8, None, None, "s2", x=200),
         ... ])]
         ['rules', 'model']
     """
-    found: list[Point] = []
-    for point in sorted(points, key=lambda each: (each.x, -each.y)):
-        if not found or point.y > found[-1].y:
+    found: list[Dot] = []
+    for point in sorted(points, key=lambda each: (each.x, -each.value)):
+        if not found or point.value > found[-1].value:
             found.append(point)
     return found
 
 
-def _stairs(points: Sequence[Point]) -> list[Point]:
+def _stairs(points: Sequence[Dot]) -> list[Dot]:
     """The points with a corner before each but the first: what can be had for a cost."""
     steps = list(points[:1])
     for point in points[1:]:
-        steps += [replace(point, y=steps[-1].y), point]
+        steps += [replace(point, value=steps[-1].value), point]
     return steps
 
 
 def _name_tag(
-    point: Point, x: float, y: float, taken: list[tuple[float, float, float]], width: float
+    point: Dot, x: float, y: float, taken: list[tuple[float, float, float]], width: float
 ) -> Markup:
     """A name beside its point, moved up or down where another one is in its way."""
     length = 6.6 * len(point.name)

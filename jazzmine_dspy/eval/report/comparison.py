@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.eval.report.shown import kind_of, label, pointer
-from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table
+from jazzmine_dspy.eval.report.shown import Column, Figure, Table, figure, kind_of, label, listed, numbered
 
-Document = dict[str, Any]
-
-_AT = "comparison"
 _MOST = 20
 
 NOTE = (
@@ -19,104 +15,90 @@ NOTE = (
 )
 
 
-def held(data: Document) -> dict[str, Any]:
-    """That part of a document; empty where nothing was compared."""
-    return data.get(_AT) or {}
-
-
-def sections(data: Document) -> list[tuple[str, Table, str]]:
+def sections(data: dict[str, Any]) -> list[tuple[str, Table, str]]:
     """Title, table and note of each part; none where nothing was compared."""
-    if not held(data):
+    found = data.get("comparison")
+    if not found:
         return []
-    a, b = held(data)["names"]
+    a, b = found["names"]
     return [
-        (f"{b} against {a}", metrics(data), f"{held(data)['verdict']} {NOTE}"),
-        (f"{b} against {a}, by slice", slices(data), f"By {held(data)['objective']}."),
+        (f"{b} against {a}", _metrics(found), f"{found['verdict']} {NOTE}"),
+        (f"{b} against {a}, by slice", _slices(found), f"By {found['objective']}."),
         (
             f"{b} against {a}: flags",
-            flags(data),
+            _flags(found),
             "Turns that one alone has right; McNemar's test, turn by turn.",
         ),
-        ("Outcomes that changed", outcomes(data), "Crashes stand apart from wrong answers."),
-        (f"Turns gained by {b}", changed(data, "gained"), ""),
-        (f"Turns lost by {b}", changed(data, "lost"), ""),
+        ("Outcomes that changed", _outcomes(found), "Crashes stand apart from wrong answers."),
+        (f"Turns gained by {b}", _changed(found, "gained"), ""),
+        (f"Turns lost by {b}", _changed(found, "lost"), ""),
     ]
 
 
-def metrics(data: Document) -> Table:
+def _metrics(found: dict[str, Any]) -> Table:
     """The objective and further metrics."""
-    found = held(data)
-    rows = [_compared((_AT, "main"), label(found["main"]["metric"]), found["main"])]
-    rows += [
-        _compared((_AT, "others", i), label(one["metric"]), one) for i, one in enumerate(found["others"])
-    ]
-    return Table("comparison", ("Metric", *_header(data)), tuple(rows), strong=0)
+    metrics = [("/comparison/main", found["main"]), *numbered("/comparison/others", found["others"])]
+    items = [(at, one | {"name": label(one["metric"]), "tested": True}) for at, one in metrics]
+    return listed("comparison", items, *_columns("Metric", *found["names"]), strong=0)
 
 
-def slices(data: Document) -> Table:
+def _slices(found: dict[str, Any]) -> Table:
     """The objective by place, command and flow."""
-    rows = tuple(
-        _compared(
-            (_AT, "slices", i, "found"), f"{one['kind']}: {one['name']}", one["found"], tested=one["tested"]
-        )
-        for i, one in enumerate(held(data)["slices"])
+    items = (
+        (f"{at}/found", {**one["found"], "name": f"{one['kind']}: {one['name']}", "tested": one["tested"]})
+        for at, one in numbered("/comparison/slices", found["slices"])
     )
-    return Table("comparison-slices", ("Slice", *_header(data)), rows)
+    return listed("comparison-slices", items, *_columns("Slice", *found["names"]))
 
 
-def flags(data: Document) -> Table:
+def _columns(heading: str, a: str, b: str) -> list[tuple[str, Column]]:
+    return [
+        (heading, "name"),
+        (f"{a}, %", lambda one: figure("before", kind_of(one["metric"]))),
+        (f"{b}, %", lambda one: figure("after", kind_of(one["metric"]))),
+        ("Difference, points", Figure("points", ("difference", "low", "high"))),
+        ("p", lambda one: figure(_chance(one), "error") if one["tested"] else "too few"),
+        ("Gained", figure("gained", "count")),
+        ("Lost", figure("lost", "count")),
+        ("Detectable, points", figure("detectable", "share")),
+        ("Turns", figure("n", "count")),
+    ]
+
+
+def _chance(one: dict[str, Any]) -> str:
+    return "p" if one["adjusted"] is None else "adjusted"
+
+
+def _flags(found: dict[str, Any]) -> Table:
     """Yes-or-no parts of the decision."""
-    rows = tuple(
-        (
-            one["name"],
-            Figure(pointer(_AT, "flags", i, "only_before"), "count"),
-            Figure(pointer(_AT, "flags", i, "only_after"), "count"),
-            Figure(pointer(_AT, "flags", i, "p"), "error"),
-        )
-        for i, one in enumerate(held(data)["flags"])
+    a, b = found["names"]
+    return listed(
+        "comparison-flags",
+        numbered("/comparison/flags", found["flags"]),
+        ("Flag", "name"),
+        (f"{a} alone right", figure("only_before", "count")),
+        (f"{b} alone right", figure("only_after", "count")),
+        ("p", figure("p", "error")),
     )
-    a, b = held(data)["names"]
-    return Table("comparison-flags", ("Flag", f"{a} alone right", f"{b} alone right", "p"), rows)
 
 
-def outcomes(data: Document) -> Table:
+def _outcomes(found: dict[str, Any]) -> Table:
     """Turns by outcome with either program."""
-    rows = tuple(
-        (one["before"], one["after"], Figure(pointer(_AT, "outcomes", i, "turns"), "count"))
-        for i, one in enumerate(held(data)["outcomes"])
-        if one["before"] != one["after"]
-    )
-    return Table("comparison-outcomes", (*held(data)["names"], "Turns"), rows, texts=2)
+    a, b = found["names"]
+    items = numbered("/comparison/outcomes", found["outcomes"])
+    moved = ((at, one) for at, one in items if one["before"] != one["after"])
+    columns = ((a, "before"), (b, "after"), ("Turns", figure("turns", "count")))
+    return listed("comparison-outcomes", moved, *columns, texts=2)
 
 
-def changed(data: Document, which: str) -> Table:
+def _changed(found: dict[str, Any], which: str) -> Table:
     """The first turns gained, or lost, side by side."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (one["message"], one["state"], one["expected"], one["before"], one["after"])
-        for one in held(data)[which][:_MOST]
+    a, b = found["names"]
+    columns = (
+        ("Message", "message"),
+        ("State", "state"),
+        ("Expected", "expected"),
+        (a, "before"),
+        (b, "after"),
     )
-    header = ("Message", "State", "Expected", *held(data)["names"])
-    return Table(f"comparison-{which}", header, rows, texts=5)
-
-
-def _header(data: Document) -> tuple[str, ...]:
-    a, b = held(data)["names"]
-    return (f"{a}, %", f"{b}, %", "Difference, points", "p", "Gained", "Lost", "Detectable, points", "Turns")
-
-
-def _compared(
-    at: tuple[str | int, ...], name: str, one: dict[str, Any], *, tested: bool = True
-) -> tuple[Cell, ...]:
-    kind = kind_of(one["metric"])
-    p = "p" if one["adjusted"] is None else "adjusted"
-    return (
-        name,
-        Figure(pointer(*at, "before"), kind),
-        Figure(pointer(*at, "after"), kind),
-        Scored(pointer(*at, "difference"), "points", ("../low", "../high")),
-        Figure(pointer(*at, p), "error") if tested else "too few",
-        Figure(pointer(*at, "gained"), "count"),
-        Figure(pointer(*at, "lost"), "count"),
-        Figure(pointer(*at, "detectable"), "share"),
-        Figure(pointer(*at, "n"), "count"),
-    )
+    return listed(f"comparison-{which}", numbered("", found[which][:_MOST]), *columns, texts=5)

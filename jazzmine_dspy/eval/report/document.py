@@ -1,13 +1,16 @@
-"""The report as JSON data: the one place that figures come from. HTML and Markdown only show them."""
+"""The report as JSON data: the one place that figures come from. HTML and Markdown only show them; and its files."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from jazzmine_dspy.eval.evaluation import WHOLE_TURN
 from jazzmine_dspy.eval.reliability import confusions, reliability
-from jazzmine_dspy.eval.report.model import Choosing, Report, System
+from jazzmine_dspy.eval.report import markdown, page
+from jazzmine_dspy.eval.report.model import Report, System
 from jazzmine_dspy.models.errors import InputError
 
 FORMAT = 2
@@ -41,23 +44,13 @@ def document(report: Report) -> dict[str, Any]:
         "reproduce": report.reproduce,
         "compared": list(report.compared),
         "examples_changed": [asdict(change) for change in report.examples_changed],
-        "choosing": _choosing(report.choosing) if report.choosing is not None else None,
+        "choosing": asdict(report.choosing) if report.choosing is not None else None,
         "prompts": [asdict(one) for one in report.prompts],
         "card": report.card,
         "recipe": report.recipe,
         "updated": [asdict(one) for one in report.updated],
         "replay": dict(report.replay) if report.replay is not None else None,
         "comparison": report.comparison.to_json() if report.comparison is not None else None,
-    }
-
-
-def _choosing(found: Choosing) -> dict[str, Any]:
-    trust = found.reliability
-    return {
-        "words": list(found.words),
-        "recall": [asdict(one) for one in found.recall],
-        "reliability": {**asdict(trust), "bins": [asdict(one) for one in trust.bins]} if trust else None,
-        "open_set": [{**asdict(one), "figures": dict(one.figures)} for one in found.open_set],
     }
 
 
@@ -92,7 +85,7 @@ def _system(system: System) -> dict[str, Any]:
                 confusions(found.turns).items(), key=lambda held: (-held[1], held[0])
             )
         ],
-        "reliability": {**asdict(trust), "bins": [asdict(one) for one in trust.bins]} if trust else None,
+        "reliability": asdict(trust) if trust else None,
         "errors": _errors(system),
     }
 
@@ -111,3 +104,52 @@ def _errors(system: System) -> list[dict[str, Any]]:
                 counts[key] = counts.get(key, 0) + 1
     ranked = sorted(counts.items(), key=lambda held: (-held[1], held[0]))
     return [{"what": what, "cause": cause, "n": n} for (what, cause), n in ranked[:10]]
+
+
+class Paths(NamedTuple):
+    """Where the files are."""
+
+    html: Path
+    markdown: Path
+    json: Path
+
+
+def write_report(report: Report, folder: str | Path) -> Paths:
+    """Write ``report.html`` (one self-contained file), ``report.md`` and ``report.json``; all hold the same
+    figures.
+
+    Raises:
+        InputError: the report has no systems, or the folder cannot be written.
+    """
+    return write_document(document(report), folder)
+
+
+def write_document(data: dict[str, Any], folder: str | Path) -> Paths:
+    """Write the files of a document that :func:`document` made, such as one read back from ``report.json``.
+
+    Raises:
+        InputError: the document is of another format, or the folder cannot be written.
+    """
+    if data.get("format") != FORMAT:
+        raise InputError(
+            f"The report has format {data.get('format')!r}, not {FORMAT}",
+            remedy="Make it again with this version.",
+        )
+    folder = Path(folder)
+    paths = Paths(folder / "report.html", folder / "report.md", folder / "report.json")
+    texts = (
+        page.render(data),
+        markdown.render(data),
+        json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"Cannot write the report: {error.strerror}",
+            where=str(folder),
+            remedy="Name a folder that can be written.",
+        ) from error
+    return paths

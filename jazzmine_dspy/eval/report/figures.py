@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from jazzmine_dspy.eval.report import charts, matrices
-from jazzmine_dspy.eval.report.charts import Dot, Point
+from jazzmine_dspy.eval.report import charts
+from jazzmine_dspy.eval.report.charts import Dot
 from jazzmine_dspy.eval.report.markup import Markup, tag
 from jazzmine_dspy.eval.report.shown import PANELS, STAGE_NAMES, bounded, by_source, explanation, label
 
@@ -27,9 +29,8 @@ def legend_of_systems(data: Document) -> Markup:
     return charts.legend([(one["name"], colour(data, i)) for i, one in enumerate(data["systems"])])
 
 
-def panels(data: Document) -> list[Markup]:
+def panels(data: Document) -> Iterator[Markup]:
     """One interval plot for each headline metric that some system has."""
-    found = []
     for metric in PANELS:
         rows = [
             _dot(data, i, one["name"], one["metrics"][metric])
@@ -38,33 +39,22 @@ def panels(data: Document) -> list[Markup]:
         ]
         if rows:
             plot = charts.dots(f"{label(metric)}, percent, by system", rows)
-            found.append(_panel(label(metric), explanation(metric), plot))
-    return found
+            yield _panel(label(metric), explanation(metric), plot)
 
 
-def costs(data: Document) -> list[Markup]:
+def costs(data: Document) -> Iterator[Markup]:
     """Prompt tokens per turn against quality."""
-    found = []
     for metric in ("flow_set_exact", "commands_exact"):
         points = [
-            Point(
-                one["name"],
-                one["usage"]["prompt_tokens_per_turn"],
-                score["value"],
-                score["low"],
-                score["high"],
-                colour(data, i),
-                i == data["shipped"],
-            )
+            replace(_dot(data, i, one["name"], score), x=one["usage"]["prompt_tokens_per_turn"])
             for i, one in enumerate(data["systems"])
             if (score := one["metrics"].get(metric)) and one["usage"]["prompt_tokens_per_turn"] is not None
         ]
         if points:
-            said = f"{label(metric)} against prompt tokens per turn"
+            title = f"{label(metric)} against prompt tokens per turn"
             up = f"{label(metric).lower()}, %"
-            plot = charts.scatter(said, points, across="prompt tokens per turn", up=up)
-            found.append(_panel(label(metric), "", plot))
-    return found
+            plot = charts.scatter(title, points, across="prompt tokens per turn", up=up)
+            yield _panel(label(metric), "", plot)
 
 
 def outcomes(data: Document) -> Markup:
@@ -98,7 +88,14 @@ def gains(data: Document) -> Markup:
     span = (min(low, -0.02), reach)
     names = 40 + 6.4 * max(len(row.name) for row in rows)
     return charts.wide(
-        charts.compact("Gains in points", rows, span=span, tick=_signed, width=1060, names=names)
+        charts.compact(
+            "Gains in points",
+            rows,
+            span=span,
+            tick=lambda value: f"{100 * value:+g}" if value else "0",
+            width=1060,
+            names=names,
+        )
     )
 
 
@@ -107,10 +104,6 @@ def _verdict(one: dict[str, float]) -> str:
     if one["low"] is None:
         return "s1"
     return "ship" if one["lower_bound_one_sided"] > 0 else "o-wrong" if one["high"] < 0 else "s1"
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+g}" if value else "0"
 
 
 def legend_of_sources(data: Document) -> Markup:
@@ -162,18 +155,6 @@ def kinds(data: Document) -> Markup | None:
     return charts.wide(charts.compact("F1 by kind of command, percent", rows, width=1060)) if rows else None
 
 
-def confusion(data: Document) -> Markup:
-    """Flows wanted against flows answered, of the shipped choice."""
-    held = data["systems"][data["shipped"]]["confusions"]
-    return matrices.confusion("Wanted flows against answered flows", held)
-
-
-def reliability(data: Document) -> Markup:
-    """Confidence against accuracy, of the shipped choice."""
-    found = data["systems"][data["shipped"]]["reliability"]
-    return matrices.reliability("Confidence of the selection against how often it is right", found["bins"])
-
-
 def _dot(data: Document, system: int, name: str, held: dict[str, float]) -> Dot:
     figure = bounded(held, "share")
     strong = system == data["shipped"]
@@ -192,12 +173,7 @@ def learning(data: Document, width: float = 520.0) -> Markup:
     left, top, bottom = 44.0, 14.0, 250.0
     most = max(1, *(one["conversations"] for one in points))
     x, y = charts.Scale(0, most, left, width - 16), charts.Scale(low, high, bottom, top)
-    parts: list[Markup] = []
-    for value in charts.ticks(low, high, 5):
-        parts += [
-            tag("line", cls="grid", x1=left, x2=width - 16, y1=y(value), y2=y(value)),
-            charts.text(left - 8, y(value) + 4, charts.percent(value), "k", "end"),
-        ]
+    parts = charts.levels(y, charts.ticks(low, high, 5), left, width - 16)
     for one in points:
         at, score = x(one["conversations"]), one["score"]
         parts.append(charts.text(at, bottom + 18, str(one["conversations"]), "k", "middle"))

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, comparison, further, prompts, tables
-from jazzmine_dspy.eval.report.shown import bounded, resolve, shown
-from jazzmine_dspy.eval.report.tables import Cell, Figure, Table, parts
+from jazzmine_dspy.eval.report import comparison, tables
+from jazzmine_dspy.eval.report.shown import Cell, Table, bounded, prompt_changes, resolve, shown
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|])")
 
@@ -38,18 +37,26 @@ def render(data: dict[str, Any]) -> str:
             for kind, name in tables.PARTS.items()
         ),
         (f"What is taken for what: {shipped}", tables.top_confusions(data), ""),
-        (f"Is confidence to be believed: {shipped}", tables.trust(data), _calibration(data)),
-        ("What decided the gates", choosing.words(data), ""),
-        ("Is the head's confidence to be believed", choosing.trust(data), _head_calibration(data)),
+        (
+            f"Is confidence to be believed: {shipped}",
+            tables.trust(data),
+            _calibration(data["systems"][data["shipped"]]["reliability"]),
+        ),
+        ("What decided the gates", tables.decisions(data), ""),
+        (
+            "Is the head's confidence to be believed",
+            tables.head_trust(data),
+            _calibration(tables.choosing(data).get("reliability"), "Out of fold. "),
+        ),
         (
             "Recall, by choice",
-            choosing.recall(data),
+            tables.recall(data),
             "On training turns, each without its own conversation.",
         ),
-        ("Open set", choosing.open_set(data), "Scores that tell turns that want a flow from others."),
+        ("Open set", tables.open_set(data), "Scores that tell turns that want a flow from others."),
         ("Crashes and degraded stages", tables.errors(data), ""),
         ("Turns that compiling changed", tables.changes(data), ""),
-        *further.sections(data),
+        *tables.further(data),
         *comparison.sections(data),
         ("How this was made", tables.facts(data), ""),
     ]
@@ -57,7 +64,7 @@ def render(data: dict[str, Any]) -> str:
         if table.rows:
             lines += [f"## {_escaped(title)}", "", *([note, ""] if note else []), *_table(data, table), ""]
     for one in data.get("prompts", ()):
-        if found := prompts.changed(one):
+        if found := prompt_changes(one):
             lines += [f"## The compiled prompt: {_escaped(one['predictor'])}", "", *_indented(found), ""]
     notes = [
         f"- **{_escaped(one['name'])}**: {_escaped(one['note'])}" for one in data["systems"] if one["note"]
@@ -75,14 +82,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _calibration(data: dict[str, Any]) -> str:
-    found = data["systems"][data["shipped"]]["reliability"]
-    return f"Expected calibration error: {shown(found['ece'], 'share')} points." if found else ""
-
-
-def _head_calibration(data: dict[str, Any]) -> str:
-    found = choosing.held(data).get("reliability")
-    return f"Out of fold. Expected calibration error: {shown(found['ece'], 'share')} points." if found else ""
+def _calibration(found: dict[str, Any] | None, before: str = "") -> str:
+    return f"{before}Expected calibration error: {shown(found['ece'], 'share')} points." if found else ""
 
 
 def _table(data: dict[str, Any], table: Table) -> list[str]:
@@ -99,12 +100,10 @@ def cell_text(data: dict[str, Any], cell: Cell) -> str:
     """One cell; a value with bounds as ``84.3 [80.1, 87.9]``."""
     if isinstance(cell, str):
         return _escaped(cell)
-    if isinstance(cell, Figure):
-        return shown(resolve(data, cell.path), cell.kind)
-    value, low, high = (resolve(data, path) for path in parts(cell))
-    if value is None:
-        return shown(None, cell.kind)
-    return bounded({"value": value, "low": low, "high": high}, cell.kind)
+    values = [resolve(data, path) for path in cell.paths]
+    if len(values) == 1 or values[0] is None:
+        return shown(values[0], cell.kind)
+    return bounded(dict(zip(("value", "low", "high"), values, strict=True)), cell.kind)
 
 
 def _escaped(text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import choosing, comparison, figures, further, prompts, tables
+from jazzmine_dspy.eval.report import comparison, figures, matrices, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
-from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, resolve, shown
-from jazzmine_dspy.eval.report.tables import Cell, Figure, Scored, Table, parts
+from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, Cell, Figure, Table, prompt_changes, resolve, shown
 
 _TILES = (
     ("Flows right", "metrics", "flow_set_exact"),
@@ -21,6 +20,8 @@ _COSTS = (
     ("Prompt tokens per turn", ("usage", "prompt_tokens_per_turn"), "tokens", ""),
     ("Decided in, median", ("usage", "latency_ms", "p50"), "ms", "ms"),
 )
+
+_DIFF = {"+": "added", "-": "removed", "@": "hunk"}
 
 
 def render(data: dict[str, Any]) -> str:
@@ -67,20 +68,17 @@ def _further(one: dict[str, Any]) -> str:
     return "".join(f", {one[what]} {what}" for what in ("refused", "unanswered") if one[what])
 
 
-def _tiles(data: dict[str, Any]) -> list[Markup]:
+def _tiles(data: dict[str, Any]) -> Iterator[Markup]:
     at = f"/systems/{data['shipped']}"
-    found = []
     for name, group, metric in _TILES:
         place = f"{at}/{group}/{metric}"
         if resolve(data, place) is not None:
             low, high = (_figure(data, f"{place}/{bound}", "share") for bound in ("low", "high"))
-            bounds = join(low, DASH, high)
-            if resolve(data, f"{place}/low") is None:
-                bounds = Markup(f"{TOO_FEW} for an interval")
-            found.append(_tile(name, _figure(data, place + "/value", "share"), "%", bounds))
+            few = resolve(data, f"{place}/low") is None
+            bounds = Markup(f"{TOO_FEW} for an interval") if few else join(low, DASH, high)
+            yield _tile(name, _figure(data, place + "/value", "share"), "%", bounds)
     for name, steps, kind, unit in _COSTS:
-        found.append(_tile(name, _figure(data, "/".join((at, *steps)), kind), unit, None))
-    return found
+        yield _tile(name, _figure(data, "/".join((at, *steps)), kind), unit, None)
 
 
 def _tile(name: str, value: Markup, unit: str, below: Markup | None) -> Markup:
@@ -95,136 +93,138 @@ def _tile(name: str, value: Markup, unit: str, below: Markup | None) -> Markup:
     )
 
 
-def _sections(data: dict[str, Any]) -> list[Markup]:
-    name = data["systems"][data["shipped"]]["name"]
-    found = [
-        _section(
-            "Result",
-            "Each dot is a score, each line its 95 % interval, drawn by conversation; under 10 of them there is none.",
-            figures.legend_of_systems(data),
-            tag("div", *figures.panels(data), cls="grid3"),
-            _table(data, tables.headline(data)),
-        ),
-        _section(
-            "What it costs",
-            "Up and to the left is better: more turns right for fewer prompt tokens. "
-            "On the dashed line nothing is better at its cost.",
-            tag("div", *figures.costs(data), cls="grid2"),
-        ),
-        _section(
-            "Right, wrong, degraded, crashed",
-            "Right: the flows and every command, for systems that answer both. Outages are counted apart.",
-            figures.outcomes(data),
-            _table(data, tables.errors(data)),
-        ),
-    ]
+def _sections(data: dict[str, Any]) -> Iterator[Markup]:
+    system = data["systems"][data["shipped"]]
+    name = system["name"]
+    yield _section(
+        "Result",
+        "Each dot is a score, each line its 95 % interval, drawn by conversation; under 10 of them there is none.",
+        figures.legend_of_systems(data),
+        tag("div", *figures.panels(data), cls="grid3"),
+        _table(data, tables.headline(data)),
+    )
+    yield _section(
+        "What it costs",
+        "Up and to the left is better: more turns right for fewer prompt tokens. "
+        "On the dashed line nothing is better at its cost.",
+        tag("div", *figures.costs(data), cls="grid2"),
+    )
+    yield _section(
+        "Right, wrong, degraded, crashed",
+        "Right: the flows and every command, for systems that answer both. Outages are counted apart.",
+        figures.outcomes(data),
+        _table(data, tables.errors(data)),
+    )
     if data["gains"]:
-        note = "Paired differences on the same turns; an interval that does not touch zero is a difference."
-        found.append(
-            _section("What each step gained", note, figures.gains(data), _table(data, tables.gains(data)))
+        yield _section(
+            "What each step gained",
+            "Paired differences on the same turns; an interval that does not touch zero is a difference.",
+            figures.gains(data),
+            _table(data, tables.gains(data)),
         )
     if data["candidates"]:
-        note = "Whole programs, judged on turns that none of them had learnt from. The one of the highest expected "
-        note += "gain over the base ships, its calls paid for; on a tie what was there stays."
-        found.append(
-            _section("What could have shipped", note, _table(data, tables.candidates(data), _race_mark))
+        yield _section(
+            "What could have shipped",
+            "Whole programs, judged on turns that none of them had learnt from. The one of the highest expected "
+            "gain over the base ships, its calls paid for; on a tie what was there stays.",
+            _table(data, tables.candidates(data), _race_mark),
         )
     if data["learning"]:
-        plot = tag("div", figures.learning(data), _table(data, tables.learning(data)), cls="split")
-        found.append(_section("What more labels bring", data["learning_words"], plot))
-    found.append(
-        _section(
-            f"Who answered: {name}",
-            "The share of turns by source, and its latency: dot the median, bar the 95th percentile.",
-            figures.legend_of_sources(data),
-            tag("div", figures.sources(data), figures.latencies(data), cls="grid2"),
-            _details("Cost and latency by stage, all systems", _table(data, tables.stage_costs(data))),
-            _details("Sources, all systems", _table(data, tables.sources(data))),
-        )
+        split = _split(figures.learning(data), _table(data, tables.learning(data)))
+        yield _section("What more labels bring", data["learning_words"], split)
+    yield _section(
+        f"Who answered: {name}",
+        "The share of turns by source, and its latency: dot the median, bar the 95th percentile.",
+        figures.legend_of_sources(data),
+        tag("div", figures.sources(data), figures.latencies(data), cls="grid2"),
+        _details("Cost and latency by stage, all systems", _table(data, tables.stage_costs(data))),
+        _details("Sources, all systems", _table(data, tables.sources(data))),
     )
-    found += _selection(data, name)
-    found += _choosing(data)
-    found += [
-        _section(
-            f"Commands by kind: {name}", "F1 of each kind, type and arguments alike.", figures.kinds(data)
-        ),
-        _section(f"By kind of turn: {name}", "", *_slices(data)),
-        _section(
-            "Every metric", "In percent, save the sentiment error.", _table(data, tables.all_metrics(data))
-        ),
-    ]
-    for one in data.get("prompts", ()):
-        if prompts.changed(one):
-            note = "What the language model is sent about one turn: compiled against uncompiled."
-            found.append(_section(f"The compiled prompt: {one['predictor']}", note, prompts.difference(one)))
-    found += [
-        _section(title, note, _table(data, table))
-        for title, table, note in (*further.sections(data), *comparison.sections(data))
-        if table.rows
-    ]
-    if data["examples_changed"]:
-        before, after = data["compared"]
-        note = f"A few turns that {before} and {after} decide differently."
-        found.append(
-            _section("What changed", note, *(_change(one, before, after) for one in data["examples_changed"]))
-        )
-    return found
-
-
-def _slices(data: dict[str, Any]) -> list[Markup]:
-    shown_parts = [(kind, tables.part(data, kind)) for kind in tables.PARTS]
-    return [
-        *(_table(data, table) for table in [tables.slices(data)] if table.rows),
-        *(
-            _details(f"By {tables.PARTS[kind].lower()}", _table(data, table))
-            for kind, table in shown_parts
-            if table.rows
-        ),
-    ]
-
-
-def _selection(data: dict[str, Any], name: str) -> list[Markup]:
-    found = []
-    system = data["systems"][data["shipped"]]
     if system["confusions"]:
-        found.append(
-            _section(
-                f"What is taken for what: {name}",
-                "Wanted flows down, answered flows across, shaded by share of the row.",
-                tag("div", figures.confusion(data), _table(data, tables.top_confusions(data)), cls="split"),
-            )
+        plot = matrices.confusion("Wanted flows against answered flows", system["confusions"])
+        yield _section(
+            f"What is taken for what: {name}",
+            "Wanted flows down, answered flows across, shaded by share of the row.",
+            _split(plot, _table(data, tables.top_confusions(data))),
         )
     if system["reliability"]:
-        ece = _figure(data, f"/systems/{data['shipped']}/reliability/ece", "share")
-        found.append(
-            _section(
-                f"Is its confidence to be believed: {name}",
-                join(
-                    "On the dashed line, confidence is what it says. Expected calibration error: ",
-                    ece,
-                    " points.",
-                ),
-                tag("div", figures.reliability(data), _table(data, tables.trust(data)), cls="split"),
-            )
+        label = "Confidence of the selection against how often it is right"
+        plot = matrices.reliability(label, system["reliability"]["bins"])
+        yield _section(
+            f"Is its confidence to be believed: {name}",
+            _calibration(
+                data,
+                "On the dashed line, confidence is what it says.",
+                f"/systems/{data['shipped']}/reliability",
+            ),
+            _split(plot, _table(data, tables.trust(data))),
         )
-    return found
+    yield from _choosing(data)
+    yield _section(
+        f"Commands by kind: {name}", "F1 of each kind, type and arguments alike.", figures.kinds(data)
+    )
+    parts = ((kind, tables.part(data, kind)) for kind in tables.PARTS)
+    yield _section(
+        f"By kind of turn: {name}",
+        "",
+        _table(data, tables.slices(data)),
+        *(
+            _details(f"By {tables.PARTS[kind].lower()}", _table(data, table))
+            for kind, table in parts
+            if table.rows
+        ),
+    )
+    yield _section(
+        "Every metric", "In percent, save the sentiment error.", _table(data, tables.all_metrics(data))
+    )
+    for one in data.get("prompts", ()):
+        if lines := prompt_changes(one):
+            marked = (tag("span", line + "\n", cls=_DIFF.get(line[:1], "same")) for line in lines)
+            yield _section(
+                f"The compiled prompt: {one['predictor']}",
+                "What the language model is sent about one turn: compiled against uncompiled.",
+                tag("pre", *marked, cls="diff"),
+            )
+    for title, table, note in (*tables.further(data), *comparison.sections(data)):
+        if table.rows:
+            yield _section(title, note, _table(data, table))
+    if data["examples_changed"]:
+        before, after = data["compared"]
+        yield _section(
+            "What changed",
+            f"A few turns that {before} and {after} decide differently.",
+            *(_change(one, before, after) for one in data["examples_changed"]),
+        )
 
 
-def _choosing(data: dict[str, Any]) -> list[Markup]:
-    held, found = choosing.held(data), []
+def _choosing(data: dict[str, Any]) -> Iterator[Markup]:
+    """How the selection of flows was fitted: gates, confidence, recall, open set."""
+    held = tables.choosing(data)
     if held.get("words"):
-        found.append(_section("What decided the gates", "", choosing.told(data)))
+        words = tag("ul", *(tag("li", text) for text in held["words"]))
+        yield _section("What decided the gates", "", words)
     if held.get("reliability"):
-        ece = _figure(data, "/choosing/reliability/ece", "share")
-        plot = tag("div", choosing.reliability(data), _table(data, choosing.trust(data)), cls="split")
-        found.append(_section("Is the head's confidence to be believed", choosing.calibration(ece), plot))
+        note = "Each turn judged by a model that saw no turn of its conversation."
+        plot = matrices.reliability("Confidence of the local head, out of fold", held["reliability"]["bins"])
+        yield _section(
+            "Is the head's confidence to be believed",
+            _calibration(data, note, "/choosing/reliability"),
+            _split(plot, _table(data, tables.head_trust(data))),
+        )
     if held.get("recall"):
         note = "On training turns, each without its own conversation."
-        found.append(_section("Recall, by choice", note, _table(data, choosing.recall(data), _race_mark)))
+        yield _section("Recall, by choice", note, _table(data, tables.recall(data), _race_mark))
     if held.get("open_set"):
         note = "Scores that tell turns that want a flow from others."
-        found.append(_section("Open set", note, _table(data, choosing.open_set(data), _race_mark)))
-    return found
+        yield _section("Open set", note, _table(data, tables.open_set(data), _race_mark))
+
+
+def _calibration(data: dict[str, Any], note: str, at: str) -> Markup:
+    return join(f"{note} Expected calibration error: ", _figure(data, f"{at}/ece", "share"), " points.")
+
+
+def _split(plot: Markup, table: Markup) -> Markup:
+    return tag("div", plot, table, cls="split")
 
 
 def _foot(data: dict[str, Any]) -> Markup:
@@ -248,7 +248,7 @@ def _details(title: str, content: Markup) -> Markup:
 
 
 def _change(one: dict[str, Any], before: str, after: str) -> Markup:
-    verdict = {True: "better", False: "worse", None: "other"}[one["better"]]
+    verdict = tables.VERDICTS[one["better"]]
     answers = ((before, one["before"]), (after, one["after"]), ("Wanted", one["wanted"]))
     return tag(
         "div",
@@ -286,19 +286,17 @@ def _cell(data: dict[str, Any], cell: Cell, column: int, table: Table, hint: str
     if isinstance(cell, str):
         below = tag("small", hint) if hint else None
         return tag("td", cell, below, cls=cls)
-    if isinstance(cell, Figure):
-        return tag("td", _figure(data, cell.path, cell.kind), cls=cls)
-    return tag("td", *_scored(data, cell), cls=cls)
+    return tag("td", *_figures(data, cell), cls=cls)
 
 
-def _scored(data: dict[str, Any], cell: Scored) -> Sequence[Markup]:
-    value, low, high = parts(cell)
-    if resolve(data, value) is None:
+def _figures(data: dict[str, Any], cell: Figure) -> Sequence[Markup]:
+    value, *bounds = (_figure(data, path, cell.kind) for path in cell.paths)
+    if not bounds:
+        return [value]
+    if resolve(data, cell.paths[0]) is None:
         return [Markup(shown(None, cell.kind))]
-    bounds = join("[", _figure(data, low, cell.kind), ", ", _figure(data, high, cell.kind), "]")
-    if resolve(data, low) is None:
-        bounds = Markup(f"[{TOO_FEW}]")
-    return [_figure(data, value, cell.kind), join(" ", tag("small", bounds))]
+    inner = ", ".join(bounds) if resolve(data, cell.paths[1]) is not None else TOO_FEW
+    return [value, join(" ", tag("small", Markup(f"[{inner}]")))]
 
 
 def _figure(data: dict[str, Any], path: str, kind: str) -> Markup:

@@ -1,8 +1,10 @@
-"""How figures and metric names are shown to people."""
+"""How figures and metric names are shown to people, and the tables that they stand in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 DASH = "\u2013"
@@ -140,10 +142,96 @@ def resolve(data: Any, path: str) -> Any:
     """What a JSON pointer points at, or None where there is nothing."""
     for step in path.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(data, list):
+        if isinstance(data, list | tuple):
             data = data[int(step)] if int(step) < len(data) else None
         elif isinstance(data, dict):
             data = data.get(step)
         else:
             return None
     return data
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the document, or a value with its two bounds: where they stand.
+
+    Args:
+        kind: As in :func:`shown`.
+        paths: JSON pointers: of the value, or of the value and its two bounds.
+    """
+
+    kind: str
+    paths: tuple[str, ...]
+
+
+def figure(path: str, kind: str) -> Figure:
+    """One figure."""
+    return Figure(kind, (path,))
+
+
+def score(path: str, kind: str = "share") -> Figure:
+    """A value with its bounds, all three below one path."""
+    return Figure(kind, (f"{path}/value", f"{path}/low", f"{path}/high"))
+
+
+Cell = str | Figure
+Column = str | Figure | Callable[[dict[str, Any]], Cell]
+"""The key of a text of the item, a figure whose paths begin at the item, or a function that gives a text or figure."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Header and rows; ``strong`` is the row to be stressed, ``texts`` how many columns from the left are
+    texts."""
+
+    name: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    strong: int | None = None
+    texts: int = 1
+    hints: tuple[str, ...] = ()
+
+
+def listed(
+    name: str,
+    items: Iterable[tuple[str, dict[str, Any]]],
+    *columns: tuple[str, Column],
+    strong: int | None = None,
+    texts: int = 1,
+) -> Table:
+    """A table with a row for each item of the document.
+
+    Args:
+        name: Of the table.
+        items: Each with the pointer to it.
+        columns: Headings, each with what stands below it.
+        strong: The row to be stressed.
+        texts: How many columns from the left are texts.
+    """
+    rows = tuple(tuple(_placed(column, at, item) for _, column in columns) for at, item in items)
+    return Table(name, tuple(heading for heading, _ in columns), rows, strong, texts)
+
+
+def _placed(column: Column, at: str, item: dict[str, Any]) -> Cell:
+    if isinstance(column, str):
+        return str(item[column])
+    cell = column if isinstance(column, Figure) else column(item)
+    return cell if isinstance(cell, str) else Figure(cell.kind, tuple(f"{at}/{path}" for path in cell.paths))
+
+
+def numbered(at: str, items: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The items of a list of the document, each with the pointer to it."""
+    return ((f"{at}/{number}", item) for number, item in enumerate(items))
+
+
+def prompt_changes(prompt: dict[str, Any]) -> list[str]:
+    """The lines of a unified difference, without its head; none where nothing changed.
+
+    Example:
+        >>> prompt_changes({"before": "Say it.\\nBriefly.", "after": "Say it.\\nIn full."})
+        ['@@ -1,2 +1,2 @@', ' Say it.', '-Briefly.', '+In full.']
+    """
+    found = difflib.unified_diff(
+        prompt["before"].splitlines(), prompt["after"].splitlines(), lineterm="", n=3
+    )
+    return list(found)[2:]

@@ -4,7 +4,6 @@ differ."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jazzmine_dspy.eval.evaluation import SLICE_METRICS
@@ -12,215 +11,169 @@ from jazzmine_dspy.eval.report.shown import (
     DASH,
     HEADLINE,
     STAGE_NAMES,
+    Cell,
+    Column,
+    Figure,
+    Table,
     explanation,
+    figure,
     kind_of,
     label,
+    listed,
+    numbered,
     ordered,
     pointer,
     resolve,
+    score,
 )
 
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One figure of the document; ``kind`` as in :func:`shown`."""
-
-    path: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A value with its bounds, all three below one path."""
-
-    path: str
-    kind: str
-    bounds: tuple[str, str] = ("low", "high")
-
-
-Cell = str | Figure | Scored
-
-
-@dataclass(frozen=True)
-class Table:
-    """Header and rows; ``strong`` is the row to be stressed, ``texts`` how many columns from the left are
-    texts."""
-
-    name: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    strong: int | None = None
-    texts: int = 1
-    hints: tuple[str, ...] = ()
-
-
 def headline(data: Document) -> Table:
     """The five rows: quality, cost, and what went wrong."""
-    rows = []
-    for i, system in enumerate(data["systems"]):
-        at = ("systems", i)
-        rows.append(
-            (
-                system["name"],
-                *(_metric(data, i, name) for name in HEADLINE),
-                Figure(pointer(*at, "usage", "lm_calls_per_turn"), "calls"),
-                Figure(pointer(*at, "usage", "prompt_tokens_per_turn"), "tokens"),
-                Figure(pointer(*at, "usage", "completion_tokens_per_turn"), "tokens"),
-                Figure(pointer(*at, "usage", "cost_per_turn"), "money"),
-                Figure(pointer(*at, "usage", "latency_ms", "p50"), "ms"),
-                Figure(pointer(*at, "usage", "latency_ms", "p95"), "ms"),
-                Figure(pointer(*at, "degraded"), "count"),
-                Figure(pointer(*at, "crashed"), "count"),
-                Figure(pointer(*at, "n"), "count"),
-            )
-        )
-    header = (
-        "System", *(f"{label(name)}, %" for name in HEADLINE), "LM calls per turn", "Prompt tokens per turn",
-        "Answer tokens per turn", "Cost per turn", "p50, ms", "p95, ms", "Degraded", "Crashed", "Turns",
-    )  # fmt: skip
-    return Table("headline", header, tuple(rows), strong=data["shipped"])
+    return listed(
+        "headline",
+        numbered("/systems", data["systems"]),
+        ("System", "name"),
+        *((f"{label(name)}, %", score(f"metrics/{name}", kind_of(name))) for name in HEADLINE),
+        ("LM calls per turn", figure("usage/lm_calls_per_turn", "calls")),
+        ("Prompt tokens per turn", figure("usage/prompt_tokens_per_turn", "tokens")),
+        ("Answer tokens per turn", figure("usage/completion_tokens_per_turn", "tokens")),
+        ("Cost per turn", figure("usage/cost_per_turn", "money")),
+        ("p50, ms", figure("usage/latency_ms/p50", "ms")),
+        ("p95, ms", figure("usage/latency_ms/p95", "ms")),
+        ("Degraded", figure("degraded", "count")),
+        ("Crashed", figure("crashed", "count")),
+        ("Turns", figure("n", "count")),
+        strong=data["shipped"],
+    )
 
 
 def all_metrics(data: Document) -> Table:
     """Every metric of every system."""
-    names = ordered({name for system in data["systems"] for name in system["metrics"]})
-    rows = []
+    systems = data["systems"]
+    names = ordered({name for system in systems for name in system["metrics"]})
+    rows: list[tuple[Cell, ...]] = []
     for name in names:
-        scores = [_metric(data, i, name) for i in range(len(data["systems"]))]
-        counts = {
-            i: held["metrics"][name]["n"] for i, held in enumerate(data["systems"]) if name in held["metrics"]
-        }
-        most = max(counts, key=lambda i: counts[i])
-        rows.append((label(name), *scores, Figure(pointer("systems", most, "metrics", name, "n"), "count")))
-    header = ("Metric", *(system["name"] for system in data["systems"]), "Turns")
+        counts = {i: one["metrics"][name]["n"] for i, one in enumerate(systems) if name in one["metrics"]}
+        places = [pointer("systems", i, "metrics", name) for i in range(len(systems))]
+        most = places[max(counts, key=lambda i: counts[i])]
+        scores = (score(place, kind_of(name)) for place in places)
+        rows.append((label(name), *scores, figure(f"{most}/n", "count")))
+    header = ("Metric", *(system["name"] for system in systems), "Turns")
     return Table("metrics", header, tuple(rows), hints=tuple(explanation(name) for name in names))
 
 
 def gains(data: Document) -> Table:
     """Paired differences behind the first line."""
-    rows = tuple(
-        (
-            gain["name"],
-            label(gain["metric"]),
-            Scored(pointer("gains", i, "difference"), "points"),
-            Figure(pointer("gains", i, "difference", "detectable"), "share"),
-            Figure(pointer("gains", i, "difference", "n"), "count"),
-        )
-        for i, gain in enumerate(data["gains"])
+    return listed(
+        "gains",
+        numbered("/gains", data["gains"]),
+        ("Step", "name"),
+        ("Metric", lambda gain: label(gain["metric"])),
+        ("Gain, points", score("difference", "points")),
+        ("Detectable, points", figure("difference/detectable", "share")),
+        ("Turns", figure("difference/n", "count")),
+        texts=2,
     )
-    return Table("gains", ("Step", "Metric", "Gain, points", "Detectable, points", "Turns"), rows, texts=2)
 
 
 def candidates(data: Document) -> Table:
     """Whole programs that could have shipped, with what decided."""
-    rows = []
-    for i, row in enumerate(data["candidates"]):
-        at = ("candidates", i)
-        rows.append(
-            (
-                row["name"],
-                "ships" if row["ships"] else "not chosen",
-                row["why"],
-                Figure(pointer(*at, "score"), "share"),
-                Figure(pointer(*at, "calls"), "calls"),
-                Scored(pointer(*at, "difference"), "points"),
-                Figure(pointer(*at, "expected"), "points"),
-                Figure(pointer(*at, "difference", "detectable"), "share"),
-                Figure(pointer(*at, "turns"), "count"),
-            )
-        )
-    header = (
-        "Program", "Verdict", "Why", "Score, %", "Calls a turn", "Over the base, points", "Expected, points",
-        "Detectable, points", "Turns",
-    )  # fmt: skip
-    return Table("candidates", header, tuple(rows), texts=3)
+    return listed(
+        "candidates",
+        numbered("/candidates", data["candidates"]),
+        ("Program", "name"),
+        ("Verdict", lambda row: "ships" if row["ships"] else "not chosen"),
+        ("Why", "why"),
+        ("Score, %", figure("score", "share")),
+        ("Calls a turn", figure("calls", "calls")),
+        ("Over the base, points", score("difference", "points")),
+        ("Expected, points", figure("expected", "points")),
+        ("Detectable, points", figure("difference/detectable", "share")),
+        ("Turns", figure("turns", "count")),
+        texts=3,
+    )
 
 
 def learning(data: Document) -> Table:
     """The learning curve: what programs do that were trained on more and more conversations."""
-    rows = tuple(
-        (
-            Figure(pointer("learning", i, "conversations"), "count"),
-            Scored(pointer("learning", i, "score"), "share"),
-            Figure(pointer("learning", i, "score", "n"), "count"),
-        )
-        for i in range(len(data["learning"]))
+    return listed(
+        "learning",
+        numbered("/learning", data["learning"]),
+        ("Labelled conversations", figure("conversations", "count")),
+        ("Score, %", score("score")),
+        ("Turns", figure("score/n", "count")),
     )
-    return Table("learning", ("Labelled conversations", "Score, %", "Turns"), rows)
 
 
 def stage_costs(data: Document) -> Table:
     """Cost and latency by system and stage."""
-    rows: list[tuple[Cell, ...]] = []
-    for i, system in enumerate(data["systems"]):
-        at: tuple[str | int, ...] = ("systems", i, "usage")
-        places = [("all", at), *((stage, (*at, "by_stage", stage)) for stage in system["usage"]["by_stage"])]
-        for stage, place in places:
-            counted = pointer("systems", i, "degraded") if stage == "all" else pointer(*place, "degraded")
-            rows.append(
-                (
-                    system["name"],
-                    STAGE_NAMES.get(stage, "Whole turn"),
-                    Figure(pointer(*place, "lm_calls_per_turn"), "calls"),
-                    Figure(pointer(*place, "prompt_tokens_per_turn"), "tokens"),
-                    Figure(pointer(*place, "completion_tokens_per_turn"), "tokens"),
-                    Figure(pointer(*place, "cost_per_turn"), "money"),
-                    Figure(pointer(*place, "latency_ms", "p50"), "ms"),
-                    Figure(pointer(*place, "latency_ms", "p95"), "ms"),
-                    Figure(counted, "count"),
-                )
-            )
-    header = (
-        "System", "Stage", "LM calls per turn", "Prompt tokens per turn", "Completion tokens per turn",
-        "Cost per turn", "p50, ms", "p95, ms", "Degraded",
-    )  # fmt: skip
-    return Table("costs", header, tuple(rows), texts=2)
+    items = (
+        (
+            f"/systems/{i}",
+            {
+                "name": system["name"],
+                "stage": STAGE_NAMES.get(stage, "Whole turn"),
+                "at": f"usage/by_stage/{stage}" if stage else "usage",
+                "degraded": f"usage/by_stage/{stage}/degraded" if stage else "degraded",
+            },
+        )
+        for i, system in enumerate(data["systems"])
+        for stage in ("", *system["usage"]["by_stage"])
+    )
+    return listed(
+        "costs",
+        items,
+        ("System", "name"),
+        ("Stage", "stage"),
+        ("LM calls per turn", lambda one: figure(f"{one['at']}/lm_calls_per_turn", "calls")),
+        ("Prompt tokens per turn", lambda one: figure(f"{one['at']}/prompt_tokens_per_turn", "tokens")),
+        (
+            "Completion tokens per turn",
+            lambda one: figure(f"{one['at']}/completion_tokens_per_turn", "tokens"),
+        ),
+        ("Cost per turn", lambda one: figure(f"{one['at']}/cost_per_turn", "money")),
+        ("p50, ms", lambda one: figure(f"{one['at']}/latency_ms/p50", "ms")),
+        ("p95, ms", lambda one: figure(f"{one['at']}/latency_ms/p95", "ms")),
+        (
+            "Degraded",
+            lambda one: figure(one["degraded"], "count"),
+        ),
+        texts=2,
+    )
 
 
 def sources(data: Document) -> Table:
     """Who answered, and how fast, by system, stage and source."""
-    rows = []
-    for i, system in enumerate(data["systems"]):
-        for stage, shares in system["sources"].items():
-            for source in shares:
-                timed = ("systems", i, "latency_by_source", stage, source)
-                rows.append(
-                    (
-                        system["name"],
-                        STAGE_NAMES.get(stage, stage),
-                        source,
-                        Figure(pointer("systems", i, "sources", stage, source), "share"),
-                        Figure(pointer(*timed, "n"), "count"),
-                        Figure(pointer(*timed, "p50"), "ms"),
-                        Figure(pointer(*timed, "p95"), "ms"),
-                    )
-                )
+    rows = tuple(
+        (
+            system["name"],
+            STAGE_NAMES.get(stage, stage),
+            source,
+            figure(pointer("systems", i, "sources", stage, source), "share"),
+            *(
+                figure(pointer("systems", i, "latency_by_source", stage, source, key), kind)
+                for key, kind in (("n", "count"), ("p50", "ms"), ("p95", "ms"))
+            ),
+        )
+        for i, system in enumerate(data["systems"])
+        for stage, held in system["sources"].items()
+        for source in held
+    )
     header = ("System", "Stage", "Source", "Turns answered, %", "Turns", "p50, ms", "p95, ms")
-    return Table("sources", header, tuple(rows), texts=3)
+    return Table("sources", header, rows, texts=3)
 
 
 def slices(data: Document) -> Table:
     """The shipped choice by kind of turn."""
-    at = data["shipped"]
-    held = data["systems"][at]["slices"]
-    present = {name for one in held.values() for name in one["metrics"]}
-    metrics = [name for name in SLICE_METRICS if name in present]
-    rows = tuple(
-        (
-            tag.replace("_", " "),
-            Figure(pointer("systems", at, "slices", tag, "n"), "count"),
-            *(
-                Scored(pointer("systems", at, "slices", tag, "metrics", name), kind_of(name))
-                if name in held[tag]["metrics"]
-                else DASH
-                for name in metrics
-            ),
-        )
+    held = data["systems"][data["shipped"]]["slices"]
+    items = [
+        (pointer("systems", data["shipped"], "slices", tag), held[tag] | {"name": tag})
         for tag in sorted(held, key=lambda tag: -held[tag]["n"])
-    )
-    return Table("slices", ("Kind of turn", "Turns", *(f"{label(name)}, %" for name in metrics)), rows)
+    ]
+    return _by_part("slices", "Kind of turn", items, SLICE_METRICS)
 
 
 PARTS = {"place": "Where the turn stands", "command": "Wanted command", "flow": "Flow, started or running"}
@@ -228,65 +181,66 @@ PARTS = {"place": "Where the turn stands", "command": "Wanted command", "flow": 
 
 def part(data: Document, kind: str) -> Table:
     """The shipped choice by place, wanted command or flow."""
-    held = data.get("parts", {}).get(kind, [])
-    metrics = [name for name in _PART_METRICS if any(name in one["metrics"] for one in held)]
-    rows = tuple(
-        (
-            one["name"].replace("_", " "),
-            Figure(pointer("parts", kind, i, "n"), "count"),
-            *(
-                Scored(pointer("parts", kind, i, "metrics", name), kind_of(name))
-                if name in one["metrics"]
-                else DASH
-                for name in metrics
-            ),
-        )
-        for i, one in enumerate(held)
+    items = list(numbered(f"/parts/{kind}", data.get("parts", {}).get(kind, [])))
+    return _by_part(f"by-{kind}", PARTS[kind], items, ("flow_set_exact", "commands_exact", "joint_goal"))
+
+
+def _by_part(
+    name: str, heading: str, items: Sequence[tuple[str, dict[str, Any]]], metrics: Sequence[str]
+) -> Table:
+    """Some turns a row, with those of the metrics that any of them has."""
+    present = [metric for metric in metrics if any(metric in one["metrics"] for _, one in items)]
+    return listed(
+        name,
+        items,
+        (heading, lambda one: one["name"].replace("_", " ")),
+        ("Turns", figure("n", "count")),
+        *((f"{label(metric)}, %", score(f"metrics/{metric}", kind_of(metric))) for metric in present),
     )
-    return Table(f"by-{kind}", (PARTS[kind], "Turns", *(f"{label(name)}, %" for name in metrics)), rows)
 
 
-_PART_METRICS = ("flow_set_exact", "commands_exact", "joint_goal")
+_CONFUSIONS = 10
 
 
-def top_confusions(data: Document, most: int = 10) -> Table:
+def top_confusions(data: Document) -> Table:
     """What the shipped choice takes for what, most frequent first."""
-    at = data["shipped"]
-    wrong = [
-        (i, one)
-        for i, one in enumerate(data["systems"][at]["confusions"])
-        if one["wanted"] != one["answered"]
-    ]
-    rows = tuple(
-        (one["wanted"], one["answered"], Figure(pointer("systems", at, "confusions", i, "n"), "count"))
-        for i, one in wrong[:most]
-    )
-    return Table("confusions", ("Wanted", "Answered", "Turns"), rows, texts=2)
+    pairs = numbered(f"/systems/{data['shipped']}/confusions", data["systems"][data["shipped"]]["confusions"])
+    wrong = [(at, one) for at, one in pairs if one["wanted"] != one["answered"]]
+    columns = (("Wanted", "wanted"), ("Answered", "answered"), ("Turns", figure("n", "count")))
+    return listed("confusions", wrong[:_CONFUSIONS], *columns, texts=2)
 
 
 def trust(data: Document) -> Table:
     """How far the confidence of the shipped choice can be believed, by bin."""
-    at = ("systems", data["shipped"], "reliability")
-    found = resolve(data, pointer(*at)) or {"bins": []}
-    rows = tuple(
-        (
-            Figure(pointer(*at, "bins", i, "confidence"), "share"),
-            Scored(pointer(*at, "bins", i, "accuracy"), "share", ("../low", "../high")),
-            Figure(pointer(*at, "bins", i, "n"), "count"),
-        )
-        for i in range(len(found["bins"]))
+    return _bins("reliability", "Mean confidence, %", data, f"/systems/{data['shipped']}/reliability/bins")
+
+
+def _bins(name: str, heading: str, data: Document, at: str) -> Table:
+    return listed(
+        name,
+        numbered(at, resolve(data, at) or ()),
+        (heading, figure("confidence", "share")),
+        ("Flows right, %", Figure("share", ("accuracy", "low", "high"))),
+        ("Turns", figure("n", "count")),
     )
-    return Table("reliability", ("Mean confidence, %", "Flows right, %", "Turns"), rows)
 
 
 def errors(data: Document) -> Table:
     """Crashes by error and degraded stages by cause."""
-    rows = tuple(
-        (system["name"], one["what"], one["cause"], Figure(pointer("systems", i, "errors", j, "n"), "count"))
+    items = (
+        (at, one | {"name": system["name"]})
         for i, system in enumerate(data["systems"])
-        for j, one in enumerate(system["errors"])
+        for at, one in numbered(f"/systems/{i}/errors", system["errors"])
     )
-    return Table("errors", ("System", "What", "Cause", "Times"), rows, texts=3)
+    return listed(
+        "errors",
+        items,
+        ("System", "name"),
+        ("What", "what"),
+        ("Cause", "cause"),
+        ("Times", figure("n", "count")),
+        texts=3,
+    )
 
 
 def facts(data: Document) -> Table:
@@ -296,24 +250,142 @@ def facts(data: Document) -> Table:
 
 def changes(data: Document) -> Table:
     """Turns that compiling changed."""
-    verdicts = {True: "better", False: "worse", None: "other"}
-    rows: Sequence[tuple[Cell, ...]] = [
-        (one["message"], one["wanted"], one["before"], one["after"], verdicts[one["better"]])
-        for one in data["examples_changed"]
+    before, after = data["compared"]
+    return listed(
+        "changes",
+        numbered("", data["examples_changed"]),
+        ("Message", "message"),
+        ("Wanted", "wanted"),
+        (before, "before"),
+        (after, "after"),
+        ("", lambda one: VERDICTS[one["better"]]),
+        texts=5,
+    )
+
+
+VERDICTS = {True: "better", False: "worse", None: "other"}
+"""What is said of a turn that two programs decide differently."""
+
+
+# --- how the selection of flows was fitted ---------------------------------------------------------------
+
+
+def choosing(data: Document) -> dict[str, Any]:
+    """That part of a document; empty in one that is not of a run."""
+    return data.get("choosing") or {}
+
+
+def decisions(data: Document) -> Table:
+    """What was decided of gates and order."""
+    rows = tuple((str(i), text) for i, text in enumerate(choosing(data).get("words", ()), 1))
+    return Table("gates", ("", "Decided"), rows, texts=2)
+
+
+def _kept(one: dict[str, Any]) -> str:
+    return "kept" if one["kept"] else "dropped"
+
+
+def recall(data: Document) -> Table:
+    """Ways to recall that were tried, on turns whose own conversation was left out."""
+    return listed(
+        "recall",
+        numbered("/choosing/recall", choosing(data).get("recall", ())),
+        ("Recall", "name"),
+        ("Verdict", _kept),
+        *((f"At {k}, %", figure(f"recall_at_{k}", "share")) for k in (1, 3, 5)),
+        ("Turns", figure("n", "count")),
+        texts=2,
+    )
+
+
+def head_trust(data: Document) -> Table:
+    """How far the head's confidence can be believed, out of fold, by bin."""
+    return _bins("head-reliability", "Head's confidence, %", data, "/choosing/reliability/bins")
+
+
+def open_set(data: Document) -> Table:
+    """Scores that tell turns that want a flow from others."""
+    scores = choosing(data).get("open_set", ())
+    names = dict.fromkeys(name for one in scores for name in one["figures"])
+    return listed(
+        "open-set",
+        numbered("/choosing/open_set", scores),
+        ("Open-set score", "name"),
+        ("Verdict", _kept),
+        *((f"{name}, %", figure("figures" + pointer(name), "share")) for name in names),
+        texts=2,
+    )
+
+
+# --- what an update changed, and whole conversations with the program's own state ------------------------
+
+_SHARES = {"conversations": "all turns right", "ends_right": "end right"}
+
+
+def further(data: Document) -> list[tuple[str, Table, str]]:
+    """Title, table and note of each part; tables without rows where the report says nothing of it."""
+    return [
+        (
+            "Flows that changed, or lack turns",
+            flows(data),
+            "Turns that want the flow started, by part. A flow that lacks them is known by its own sayings alone, and "
+            "no figure tells how well.",
+        ),
+        (
+            "Whole conversations",
+            conversations(data),
+            "The user says what the dataset has; the program goes on from its own state. Right is the state that the "
+            "labels lead to.",
+        ),
+        (
+            "Where conversations go wrong first",
+            first_errors(data),
+            "What of the state was wrong, over conversations.",
+        ),
     ]
-    header = ("Message", "Wanted", *data["compared"], "")
-    return Table("changes", header, tuple(rows), texts=5)
 
 
-def _metric(data: Document, system: int, name: str) -> Cell:
-    if name not in data["systems"][system]["metrics"]:
-        return DASH
-    return Scored(pointer("systems", system, "metrics", name), kind_of(name))
+def flows(data: Document) -> Table:
+    """Flows that changed since the program was compiled, with their turns."""
+    roles = ("train", "dev", "test")
+    return listed(
+        "updated",
+        numbered("/updated", data.get("updated", ())),
+        ("Flow", "flow"),
+        ("Change", "change"),
+        *((role.capitalize(), _turns_in(role)) for role in roles),
+        ("Lacks turns in", lambda one: ", ".join(one["lacks"]) or DASH),
+        texts=2,
+    )
 
 
-def parts(cell: Scored) -> tuple[str, str, str]:
-    """The pointers to a value and its two bounds."""
-    if cell.bounds[0].startswith("../"):
-        above = cell.path.rsplit("/", 1)[0]
-        return cell.path, *(above + "/" + bound.removeprefix("../") for bound in cell.bounds)  # type: ignore[return-value]
-    return cell.path + "/value", f"{cell.path}/{cell.bounds[0]}", f"{cell.path}/{cell.bounds[1]}"
+def _turns_in(role: str) -> Column:
+    return lambda one: DASH if one["change"] == "removed" else figure(role, "count")
+
+
+def conversations(data: Document) -> Table:
+    """How many conversations are right, and what a first error costs the turns after it."""
+    found = data.get("replay") or {"shares": {}, "after_first_error": {"turns": 0}}
+    rows: list[tuple[Cell, ...]] = [
+        (f"conversations: {words}", score(f"/replay/shares/{name}"), figure("/replay/conversations", "count"))
+        for name, words in _SHARES.items()
+        if name in found["shares"]
+    ]
+    if found["after_first_error"]["turns"]:
+        at = "/replay/after_first_error"
+        rows += [
+            (
+                f"turns after a first error right{words}",
+                figure(f"{at}/{key}", "share"),
+                figure(f"{at}/turns", "count"),
+            )
+            for key, words in (("right", ""), ("right_apart", ", without that error"))
+        ]
+    return Table("replay", ("", "Share, %", "Of"), tuple(rows))
+
+
+def first_errors(data: Document) -> Table:
+    """What was wrong first."""
+    found = (data.get("replay") or {}).get("first_errors", {})
+    rows = tuple((name, figure(pointer("replay", "first_errors", name), "count")) for name in found)
+    return Table("replay-first", ("What", "Conversations"), rows[:20])

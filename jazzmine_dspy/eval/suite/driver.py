@@ -51,12 +51,11 @@ def run_suite(
         Awaiting: answers of a deferred language model are not there yet; nothing is judged.
     """
 
-    def run() -> SuiteResult:
-        return run_interruptible(
+    return outside_loop(
+        lambda: run_interruptible(
             _run_suite(suite, program, turns=turns, progress=progress, deadline=deadline)
         )
-
-    return outside_loop(run)
+    )
 
 
 async def _run_suite(

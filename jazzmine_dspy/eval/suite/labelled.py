@@ -154,13 +154,14 @@ def replay_dataset(
 
 def suite_of(dataset: Dataset, role: Role) -> tuple[Suite, list[str]]:
     """The conversations of a part as a suite, and what is left out of it."""
-    held: list[SuiteConversation] = []
     left_out: list[str] = []
-    for conversation in dataset.conversations:
-        if dataset.roles[conversation.id] == role:
-            made = _held(conversation, dataset, left_out)
-            held += [made] if made is not None else []
-    return Suite(dataset.path, {dataset.name: dataset.flows}, tuple(held)), left_out
+    held = [
+        _held(conversation, dataset, left_out)
+        for conversation in dataset.conversations
+        if dataset.roles[conversation.id] == role
+    ]
+    conversations = tuple(one for one in held if one is not None)
+    return Suite(dataset.path, {dataset.name: dataset.flows}, conversations), left_out
 
 
 def _held(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -86,7 +85,7 @@ def unseen_registries(folder: str | Path) -> frozenset[str]:
     return frozenset(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
-def log_opening(suite: Suite, reason: str, *, now: dt.datetime | None = None) -> Path | None:
+def log_opening(suite: Suite, reason: str) -> Path | None:
     """Log that conversations of unseen registries were opened, in the suite's folder, as the opening of a test part is.
 
     Returns:
@@ -103,7 +102,7 @@ def log_opening(suite: Suite, reason: str, *, now: dt.datetime | None = None) ->
         "conversations": len(opened),
         "fingerprint": sha256(opened),
     }
-    return append_opening(folder, entry, now)
+    return append_opening(folder, entry)
 
 
 def _conversations_of(path: Path) -> Path:

@@ -82,14 +82,18 @@ def build_graph(
     """
     nodes = _Nodes(service, ActionRunner(service, dict(actions or {}), deadline), answer, deadline)
     graph = StateGraph(_State, input_schema=GraphInput, output_schema=GraphState)
-    graph.add_node("understand", nodes.understand)
-    graph.add_node("validate", _mirroring("slots", "conversation_state"))
-    graph.add_node("digression", nodes.digression)
-    graph.add_node("flow_stack", _mirroring("flow_stack", "slots", "conversation_state"))
-    graph.add_node("confirm", _mirroring("conversation_state"))
-    graph.add_node("action", nodes.action)
-    graph.add_node("respond", nodes.respond)
-    graph.add_node("wait", wait)
+    steps: dict[str, Any] = {
+        "understand": nodes.understand,
+        "validate": _mirroring("slots", "conversation_state"),
+        "digression": nodes.digression,
+        "flow_stack": _mirroring("flow_stack", "slots", "conversation_state"),
+        "confirm": _mirroring("conversation_state"),
+        "action": nodes.action,
+        "respond": nodes.respond,
+        "wait": wait,
+    }
+    for name, node in steps.items():
+        graph.add_node(name, node)
     graph.add_edge(START, "understand")
     graph.add_conditional_edges("understand", nodes.first, list(ROUTES))
     for name in ("validate", "digression", "flow_stack", "confirm", "action"):
@@ -211,7 +215,11 @@ class _Nodes:
             not outcome.repeated or follows.message_id in [one["message_id"] for one in waited]
         )
         turn |= {
-            "replies": [*turn["replies"], _reply(outcome), *_spoken(waited)],
+            "replies": [
+                *turn["replies"],
+                _reply(outcome),
+                *(one for one in waited if one["kind"] != "run_flow"),
+            ],
             "action": {"id": follows.action_id, "flow": follows.flow_name, "lost": False}
             if follows and ours
             else None,
@@ -360,11 +368,6 @@ def _reply(outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
         "text": outcome.reply,
         "question": outcome.question,
     }
-
-
-def _spoken(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without those of flows that have yet to run."""
-    return [reply for reply in replies if reply["kind"] != "run_flow"]
 
 
 def _reply_id(message_id: str) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.turn import Turn
     from jazzmine_dspy.program.turn import TurnProgram
 
+_PASSED_ON = ("explicit_context", "locale", "user_attributes")
 _ROLES = {"human": MessageRole.USER, "ai": MessageRole.ASSISTANT, "system": MessageRole.SYSTEM}
 
 
@@ -95,16 +96,12 @@ def _opened(state: Mapping[str, Any], config: RunnableConfig) -> tuple[WorkingMe
     kept, summaries = prune(
         [_message(each, memory, n) for n, each in enumerate(messages[:-1]) if _shown(each)]
     )
+    passed_on = {name: given[name] for name in _PASSED_ON if name in given}
     incoming = QueuedMessage(
-        message_id=message_id, user_id=user, text=clean_message(thread, str(last.text)), **_given(given)
+        message_id=message_id, user_id=user, text=clean_message(thread, str(last.text)), **passed_on
     )
     turn = build_turn(memory, incoming, kept, summaries=summaries, now=dt.datetime.now(dt.UTC))
     return memory, turn, message_id
-
-
-def _given(configurable: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("explicit_context", "locale", "user_attributes")
-    return {name: configurable[name] for name in names if name in configurable}
 
 
 def _shown(message: AnyMessage) -> bool:

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
-from jazzmine_dspy.dialogue.escalation import offer_is_open
+from jazzmine_dspy.dialogue.questions import clarifying, offer_is_open
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.next_step import NextStep
-from jazzmine_dspy.runtime.turns import clarifying
 
 Route = Literal["validate", "digression", "flow_stack", "confirm", "action", "respond"]
 ROUTES: tuple[Route, ...] = ("validate", "digression", "flow_stack", "confirm", "action", "respond")

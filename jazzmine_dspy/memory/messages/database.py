@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sqlite3
 import threading
 import weakref
@@ -20,6 +19,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from jazzmine_dspy.memory.errors import MissingExtraError
 from jazzmine_dspy.memory.messages.tables import METADATA
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children
 
 T = TypeVar("T")
 
@@ -43,7 +43,6 @@ class _Opened:
     engine: sa.Engine
     readers: ThreadPoolExecutor
     writers: ThreadPoolExecutor
-    pid: int = field(default_factory=os.getpid)
     lock: threading.Lock = field(default_factory=threading.Lock)
     has_tables: bool = False
 
@@ -97,8 +96,13 @@ class Database:
         self.address = _address(self._url)
         self._opening = threading.Lock()
         self._opened: _Opened | None = None
-        self._inherited: list[_Opened] = []
         self._open()
+        renew_in_children(self)
+
+    def renew_after_fork(self) -> None:
+        """Open connections of its own in a forked child; those of the parent stay the parent's."""
+        leave_to_parent(self._opened)
+        self._opening, self._opened = threading.Lock(), None
 
     async def run(self, work: Callable[[sa.Connection], T], *, write: bool = False) -> T:
         """Do work in a transaction and return its result.
@@ -142,29 +146,21 @@ class Database:
             return
         with self._opening:
             opened, self._opened = self._opened, None
-        if opened is not None and opened.pid == os.getpid():
+        if opened is not None:
             await asyncio.to_thread(opened.close)
 
     # --- within ------------------------------------------------------------------------------------------
 
     def _open(self) -> _Opened:
         """Return the engine and the threads of this process; new ones where there are none."""
-        opened = self._opened
-        if opened is not None and opened.pid == os.getpid():
-            return opened
         with self._opening:
-            opened = self._opened
-            if opened is not None and opened.pid == os.getpid():
-                return opened
-            if opened is not None:
-                # A reference, so that a forked child does not close connections that its parent uses.
-                self._inherited.append(opened)
-            engine = _engine(self._url, self._deadline, 0 if self._in_memory else self._pool_size)
-            if self._in_memory:
-                weakref.finalize(self, engine.dispose)
-            readers = ThreadPoolExecutor(self._pool_size, "jazzmine-messages")
-            writers = ThreadPoolExecutor(1, "jazzmine-writes") if self._sqlite else readers
-            self._opened = _Opened(engine, readers, writers)
+            if self._opened is None:
+                engine = _engine(self._url, self._deadline, 0 if self._in_memory else self._pool_size)
+                if self._in_memory:
+                    weakref.finalize(self, engine.dispose)
+                readers = ThreadPoolExecutor(self._pool_size, "jazzmine-messages")
+                writers = ThreadPoolExecutor(1, "jazzmine-writes") if self._sqlite else readers
+                self._opened = _Opened(engine, readers, writers)
             return self._opened
 
     def _submit(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> Future[T]:
@@ -185,7 +181,10 @@ class Database:
         self, opened: _Opened, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]
     ) -> T:
         if not opened.has_tables:
-            if not opened.transaction(_has_tables, False, connections):
+            has_tables = opened.transaction(
+                lambda c: sa.inspect(c).has_table("jazzmine_messages"), False, connections
+            )
+            if not has_tables:
                 opened.transaction(_create_tables, True, connections)
             opened.has_tables = True
         try:
@@ -246,10 +245,6 @@ def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:
         sa.event.listen(engine, "connect", prepare)
     sa.event.listen(engine, "begin", begin)
     return engine
-
-
-def _has_tables(connection: sa.Connection) -> bool:
-    return bool(sa.inspect(connection).has_table("jazzmine_messages"))
 
 
 def _create_tables(connection: sa.Connection) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,25 +31,19 @@ _AVERAGE_LENGTH = 12.0
 FINGERPRINT = sha256([sorted(_STOP_WORDS.split()), _AVERAGE_LENGTH])
 """Changes with whatever changes the words of a text or their weights."""
 
-_lock = threading.Lock()
-_model: Any = None
 
-
+@functools.cache
 def _bm25() -> Any:
-    global _model
-    with _lock:
-        if _model is None:
-            from fastembed import SparseTextEmbedding
+    from fastembed import SparseTextEmbedding
 
-            # Any path does: with one, fastembed does not download its own stop words.
-            _model = SparseTextEmbedding(
-                "Qdrant/bm25",
-                specific_model_path="bm25",
-                language="english",
-                stopwords=set(_STOP_WORDS.split()),
-                avg_len=_AVERAGE_LENGTH,
-            )
-        return _model
+    # Any path does: with one, fastembed does not download its own stop words.
+    return SparseTextEmbedding(
+        "Qdrant/bm25",
+        specific_model_path="bm25",
+        language="english",
+        stopwords=set(_STOP_WORDS.split()),
+        avg_len=_AVERAGE_LENGTH,
+    )
 
 
 def documents(texts: Sequence[str]) -> list[SparseVector]:

@@ -112,12 +112,9 @@ class EdgeEngine:
         """Write points; an id that exists is replaced."""
         shard = self._shard(spec, creates=True)
         with self._errors():
-            batch = []
-            for point in points:
-                vectors: dict[str, Any] = {spec.dense: point.dense.tolist()}
-                if point.sparse[0]:  # a point without words is no document
-                    vectors[spec.sparse] = _sparse(point.sparse)
-                batch.append(edge.Point(point.id, vectors, dict(point.payload)))
+            batch = [
+                edge.Point(point.id, point.vectors(spec, _sparse), dict(point.payload)) for point in points
+            ]
             shard.update(edge.UpdateOperation.upsert_points(batch))
 
     def delete(self, spec: CollectionSpec, ids: Sequence[str]) -> None:

@@ -8,12 +8,13 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import minilm
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
 from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children, skip_native_exit
 from jazzmine_dspy.models.parsing import cache_folder
@@ -36,7 +37,7 @@ _RETRY_AFTER = 60.0
 """Seconds for which a failed load is not tried again: offline, fastembed takes 39 s to give up a download."""
 
 
-class FastembedEmbedder:
+class FastembedEmbedder(Shared):
     """Turns texts into unit vectors. Loads its model on first use; may be shared by threads.
 
     Args:
@@ -68,8 +69,9 @@ class FastembedEmbedder:
         self.model = model
         self._threads = threads
         self._cache_dir = None if cache_dir is None else Path(cache_dir)
-        self._vectors = VectorCache(cache_size)
-        self._load_lock = threading.Lock()
+        self._cache_size = max(0, cache_size)
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._cache_lock, self._load_lock = threading.Lock(), threading.Lock()
         self._loaded: TextEmbedding | minilm.TwoLayers | None = None
         self._failed: tuple[float, EmbeddingError] | None = None
         self._size: int | None = minilm.SIZE if model == minilm.NAME else None
@@ -77,14 +79,10 @@ class FastembedEmbedder:
 
     def renew_after_fork(self) -> None:
         """Take new locks: in a forked child nobody would ever give the old ones back. The weights are kept."""
-        self._load_lock = threading.Lock()
+        self._cache_lock, self._load_lock = threading.Lock(), threading.Lock()
         if self._loaded is not None:
             leave_to_parent(self._loaded)
             skip_native_exit()
-        self._vectors.renew_after_fork()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FastembedEmbedder:
-        return self
 
     @property
     def fingerprint(self) -> str:
@@ -106,7 +104,7 @@ class FastembedEmbedder:
     @property
     def feature_size(self) -> int:
         """Length of a row of :meth:`features`."""
-        return self._row_size
+        return self.size * (len(minilm.STATES) if self.model == minilm.NAME else 1)
 
     @property
     def in_process(self) -> bool:
@@ -134,32 +132,33 @@ class FastembedEmbedder:
             EmbeddingError: as of :meth:`embed`.
         """
         rows = self._rows(texts)
-        if self._row_size != self.size:
+        if self.feature_size != self.size:
             rows[:, : self.size] *= _UPPER
             rows[:, self.size :] *= _LOWER
         return rows
 
     def set_cache_size(self, count: int) -> None:
         """Cache this many texts at least, 3 KB each: a run that embeds the same texts many times needs one pass."""
-        self._vectors.grow(count)
+        with self._cache_lock:
+            self._cache_size = max(self._cache_size, count)
 
     def clear_cache(self) -> None:
         """Drop cached vectors."""
-        self._vectors.clear()
-
-    @property
-    def _row_size(self) -> int:
-        return self.size * (len(minilm.STATES) if self.model == minilm.NAME else 1)
+        with self._cache_lock:
+            self._vectors.clear()
 
     def _rows(self, texts: Sequence[str]) -> Vector:
         """Shape (number of texts, row size): the vectors, and of ``minilm`` those of the layer before beside them."""
         import numpy as np
 
-        known = self._vectors.get(texts)
+        with self._cache_lock:
+            known = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in known:
+                self._vectors.move_to_end(text)
         # Batches of like length: a batch is padded to its longest text.
         missing = sorted(dict.fromkeys(text for text in texts if text not in known), key=len)
         if missing:
-            model = self._load()
+            model = self.load()
             try:
                 # A few are asked for one by one, since padding a short text to a long one takes longer than a pass.
                 size = 1 if len(missing) <= _FEW else 32
@@ -169,17 +168,21 @@ class FastembedEmbedder:
                     f"The embedding model {self.model!r} failed: {format_error(error)}",
                     remedy="Check the text that was given to it, or choose another model.",
                 ) from error
-            if made.shape != (len(missing), self._row_size) or not np.isfinite(made).all():
+            if made.shape != (len(missing), self.feature_size) or not np.isfinite(made).all():
                 raise EmbeddingError(
                     f"The embedding model {self.model!r} gave no usable vectors (shape {made.shape})",
                     remedy="Choose another model.",
                 )
-            for half in np.split(made, self._row_size // self.size, axis=1):
+            for half in np.split(made, self.feature_size // self.size, axis=1):
                 half /= np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-12)
             fresh = dict(zip(missing, made, strict=True))
-            self._vectors.put(fresh)
             known.update(fresh)
-        rows = np.empty((len(texts), self._row_size), dtype=np.float32)
+            with self._cache_lock:
+                # Copies, or one cached vector would keep its whole batch alive.
+                self._vectors.update({text: vector.copy() for text, vector in fresh.items()})
+                while len(self._vectors) > self._cache_size:
+                    self._vectors.popitem(last=False)
+        rows = np.empty((len(texts), self.feature_size), dtype=np.float32)
         for row, text in enumerate(texts):
             rows[row] = known[text]
         return rows
@@ -190,7 +193,7 @@ class FastembedEmbedder:
         Raises:
             EmbeddingError: The model is missing or damaged.
         """
-        model: Any = self._load().model
+        model: Any = self.load().model
         [encoded] = model.tokenize([text])
         return [token for token, is_text in zip(encoded.ids, encoded.attention_mask, strict=True) if is_text]
 
@@ -203,15 +206,12 @@ class FastembedEmbedder:
         """Whether the next text is embedded, or fails, at once: after a failed load the next attempt waits a minute."""
         return self._loaded is not None or self._recent_failure() is not None
 
-    def load(self) -> None:
+    def load(self) -> TextEmbedding | minilm.TwoLayers:
         """Load the weights, which the first text would do else.
 
         Raises:
             EmbeddingError: they cannot be loaded.
         """
-        self._load()
-
-    def _load(self) -> TextEmbedding | minilm.TwoLayers:
         if self._loaded is not None:
             return self._loaded
         with self._load_lock:
@@ -228,12 +228,7 @@ class FastembedEmbedder:
     def _open(self) -> TextEmbedding | minilm.TwoLayers:
         try:
             from fastembed import TextEmbedding
-        except ImportError as error:
-            raise EmbeddingError(
-                f"The embedding model {self.model!r} needs fastembed, which cannot be imported: {error}",
-                remedy="Run: pip install fastembed.",
-            ) from error
-        try:
+
             if self.model == minilm.NAME:
                 folder = self._cache_dir or cache_folder()
                 return minilm.load(threads=self._threads, cache_dir=folder)
@@ -273,57 +268,11 @@ class FastembedEmbedder:
         )
 
 
-class VectorCache:
-    """The vectors of the texts that were embedded last. May be shared by threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = max(0, size)
-        self._lock = threading.Lock()
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-
-    def renew_after_fork(self) -> None:
-        """Take a new lock."""
-        self._lock = threading.Lock()
-
-    def get(self, texts: Iterable[str]) -> dict[str, Vector]:
-        """The vectors of those texts that are cached."""
-        known = {}
-        with self._lock:
-            for text in texts:
-                if text in self._vectors:
-                    self._vectors.move_to_end(text)
-                    known[text] = self._vectors[text]
-        return known
-
-    def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Cache vectors; those that were used least lately go."""
-        with self._lock:
-            for text, vector in vectors.items():
-                # A copy, or one cached vector would keep its whole batch alive.
-                self._vectors[text] = vector.copy()
-                self._vectors.move_to_end(text)
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
-
-    def clear(self) -> None:
-        """Drop all."""
-        with self._lock:
-            self._vectors.clear()
-
-    def grow(self, size: int) -> None:
-        """Hold this many at least."""
-        with self._lock:
-            self._size = max(self._size, size)
-
-
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep fastembed from logging to stderr what is raised as an error anyway."""
-    try:
-        from loguru import logger
-    except ImportError:
-        yield
-        return
+    from loguru import logger
+
     logger.disable("fastembed")
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -44,6 +44,11 @@ class Point(NamedTuple):
     dense: NDArray[np.float32]
     sparse: SparseVector
     payload: Mapping[str, Any]
+
+    def vectors(self, spec: CollectionSpec, sparse: Callable[[SparseVector], Any]) -> dict[str, Any]:
+        """The vectors by their names, the sparse one as an engine writes it; a point without words is no document."""
+        words = {spec.sparse: sparse(self.sparse)} if self.sparse[0] else {}
+        return {spec.dense: self.dense.tolist(), **words}
 
 
 class Query(NamedTuple):

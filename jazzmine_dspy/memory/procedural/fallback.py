@@ -14,6 +14,7 @@ from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.memory import QdrantProceduralMemory
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 from jazzmine_dspy.models.ports import Embedder, RecallPort
@@ -27,7 +28,7 @@ RECOVERY_S = 30
 _DOWN = (MemoryUnavailableError, DimensionError)
 
 
-class FallbackRecall:
+class FallbackRecall(Shared):
     """A recall port that does not fail if memory does: it answers from a fallback, as a ``Degraded`` list.
 
     After a failure the memory is left alone for :data:`RECOVERY_S`, so that no turn waits for it; then one recall
@@ -54,9 +55,6 @@ class FallbackRecall:
         self._lock = threading.Lock()
         self._trial = threading.Lock()
         self._breaker = CircuitBreaker(1, RECOVERY_S, _DOWN)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FallbackRecall:
-        return self
 
     @property
     def registry(self) -> Any:

@@ -9,7 +9,7 @@ import os
 import re
 import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +28,7 @@ from jazzmine_dspy.memory.procedural.recall import (
     stored_flows,
 )
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport, report, stored_points
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.text import checked_text
 
@@ -42,7 +43,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}/?")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class QdrantProceduralMemory:
+class QdrantProceduralMemory(Shared):
     """The flows of agents in Qdrant, for many workers at once, and for jazzmine too.
 
     Connections are opened at the first call. Agents share the collections of a prefix; nothing here sees or touches
@@ -132,9 +133,6 @@ class QdrantProceduralMemory:
 
     def __repr__(self) -> str:
         return f"QdrantProceduralMemory({self.where!r}, prefix={self.prefix!r}, layout={self.layout!r})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> QdrantProceduralMemory:
-        return self
 
     async def __aenter__(self) -> QdrantProceduralMemory:
         return self
@@ -256,13 +254,13 @@ class QdrantProceduralMemory:
         """
         checked_text(agent_id, field="agent_id")
         stored = await asyncio.to_thread(lambda: stored_flows(self._connect(), agent_id))
-        listed = []
-        for name in sorted(stored.names):
-            fields = _fields(stored, name)
-            listed.append({key: fields[key] for key in ("flow_id", "flow_name", "flow_type")})
-            checksums = {**stored.jazzmine.get(name, {}), **stored.own.get(name, {})}
-            listed[-1]["checksum"] = checksums.get("checksum", "")
-        return listed
+        checksums = {
+            name: each.get("checksum", "") for name, each in {**stored.jazzmine, **stored.own}.items()
+        }
+        return [
+            {**_fields(stored, name, RECALL_FIELDS[:3]), "checksum": checksums[name]}
+            for name in sorted(stored.names)
+        ]
 
     async def delete_flow(self, flow_id: str) -> None:
         """Remove a flow with all its points, by the id that :meth:`recall` and :meth:`list_flows` return.
@@ -374,7 +372,7 @@ async def sync_registry(
     return report
 
 
-def _fields(stored: StoredFlows, name: str) -> dict[str, Any]:
+def _fields(stored: StoredFlows, name: str, keys: Sequence[str] = RECALL_FIELDS) -> dict[str, Any]:
     """A flow as jazzmine's recall returns it. In a shared memory the id is jazzmine's."""
     payload = {**stored.own.get(name, {}), **stored.jazzmine.get(name, {})}
-    return {key: payload.get(key, "") for key in RECALL_FIELDS}
+    return {key: payload.get(key, "") for key in keys}

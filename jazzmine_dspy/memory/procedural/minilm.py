@@ -12,7 +12,6 @@ import hashlib
 import importlib.util
 import json
 import secrets
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -158,24 +157,18 @@ def _put_together(folder: Path) -> None:
     """Make the folder that fastembed wants. Each file is moved into place, so several processes may do it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if _digest(folder / "model.onnx") != MADE["model.onnx"]:
-        _place(folder / "model.onnx", content=_source(PARTS["model.onnx"]).read_bytes() + _SECOND_OUTPUT)
+        _place(folder / "model.onnx", _source(PARTS["model.onnx"]).read_bytes() + _SECOND_OUTPUT)
     if _digest(folder / "tokenizer.json") != MADE["tokenizer.json"]:
-        _place(folder / "tokenizer.json", source=_source(PARTS["tokenizer.json"]))
+        _place(folder / "tokenizer.json", _source(PARTS["tokenizer.json"]).read_bytes())
     config = folder / "tokenizer_config.json"
     if not config.is_file() or config.read_text("utf-8") != _CONFIG:
-        _place(config, content=_CONFIG.encode())
+        _place(config, _CONFIG.encode())
 
 
-def _place(target: Path, *, source: Path | None = None, content: bytes = b"") -> None:
+def _place(target: Path, content: bytes) -> None:
     made = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        if source is None:
-            made.write_bytes(content)
-        else:
-            try:
-                made.symlink_to(source)
-            except (OSError, NotImplementedError):  # a file system, or a Windows account, without links
-                shutil.copyfile(source, made)
+        made.write_bytes(content)
         made.replace(target)
     finally:
         made.unlink(missing_ok=True)

@@ -81,7 +81,14 @@ def points_for(
             ids.append(point_id)
             points[point_id] = FlowPoint(text, name, kind, conversation, payload)
         payload = points[ids[0]].payload
-        payload |= _description(flow, agent_id)
+        payload |= {
+            "flow_id": flow.id_for(agent_id),
+            "flow_type": flow_type(flow),
+            "description": flow.description,
+            "condition": flow.condition,
+            "desired_effects": list(flow.desired_effects),
+            "content": flow.checksum(),
+        }
         payload["checksum"] = sha256([version, payload["content"], sorted(ids)])
     return points
 
@@ -108,17 +115,6 @@ def _texts(
             dict.fromkeys([*own, *(("example", text, "") for text in flow.examples), *further[name]])
         )
     return texts
-
-
-def _description(flow: Flow, agent_id: str) -> dict[str, Any]:
-    return {
-        "flow_id": flow.id_for(agent_id),
-        "flow_type": flow_type(flow),
-        "description": flow.description,
-        "condition": flow.condition,
-        "desired_effects": list(flow.desired_effects),
-        "content": flow.checksum(),
-    }
 
 
 def queries(embedder: Embedder, text: str, summaries: Sequence[str] = ()) -> dict[str, Query]:

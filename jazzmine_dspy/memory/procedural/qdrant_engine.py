@@ -177,12 +177,10 @@ class QdrantEngine:
 
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
         """Write points, and wait until they can be found."""
-        structs = []
-        for point in points:
-            vectors: dict[str, Any] = {spec.dense: point.dense.tolist()}
-            if point.sparse[0]:  # a point without words is no document
-                vectors[spec.sparse] = _sparse(point.sparse)
-            structs.append(models.PointStruct(id=point.id, vector=vectors, payload=dict(point.payload)))
+        structs = [
+            models.PointStruct(id=point.id, vector=point.vectors(spec, _sparse), payload=dict(point.payload))
+            for point in points
+        ]
         if structs:
             self._call(
                 lambda client: client.upsert(
@@ -249,26 +247,36 @@ class QdrantEngine:
         if self._is_local:
             return folder_error(error, self.where)
         status, cause = _status(error), getattr(error, "source", error)
-        what, remedy = f"fails: {status}", "Look into its log, or try again later."
-        if status in (401, 403):
-            what = "refuses the API key" if self._has_key else "wants an API key"
-            remedy = "Pass the right key as api_key=…."
-        elif status == 404:
-            what, remedy = (
+        cases = (
+            (
+                status in (401, 403),
+                "refuses the API key" if self._has_key else "wants an API key",
+                "Pass the right key as api_key=….",
+            ),
+            (
+                status == 404,
                 "has no such collection",
                 "Sync the flows: jazzmine-dspy flows sync FILE --memory URL.",
-            )
-        elif status == 507:
-            remedy = "Its disk is full: make room."
-        elif isinstance(cause, httpx.TimeoutException):
-            what = f"did not answer within {timeout:g} s"
-            remedy = "Check that it is up and reachable; `timeout` is how long a call may take."
-        elif isinstance(cause, httpx.TransportError):
-            what = f"can't be reached: {format_error(cause)}"
-            remedy = "Check that it runs there, and that its certificate is trusted (verify=FILE)."
-        elif not status:
-            what = f"does not answer as a Qdrant server does: {format_error(cause)}"
-            remedy = "Name the REST port of a Qdrant server, 6333 by default."
+            ),
+            (status == 507, f"fails: {status}", "Its disk is full: make room."),
+            (
+                isinstance(cause, httpx.TimeoutException),
+                f"did not answer within {timeout:g} s",
+                "Check that it is up and reachable; `timeout` is how long a call may take.",
+            ),
+            (
+                isinstance(cause, httpx.TransportError),
+                f"can't be reached: {format_error(cause)}",
+                "Check that it runs there, and that its certificate is trusted (verify=FILE).",
+            ),
+            (
+                not status,
+                f"does not answer as a Qdrant server does: {format_error(cause)}",
+                "Name the REST port of a Qdrant server, 6333 by default.",
+            ),
+            (True, f"fails: {status}", "Look into its log, or try again later."),
+        )
+        what, remedy = next(case[1:] for case in cases if case[0])
         return MemoryUnavailableError(f"Qdrant {what}", where=self.where, remedy=remedy)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.memory.procedural.engine import Hit
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.fusion import SUMMARY_WEIGHT, reciprocal
+from jazzmine_dspy.models.ports import SUMMARY_WEIGHT, reciprocal
 
 GRAIN = 1e-6
 """Difference of scores (from 1 up: share of the score) that is noise of float32, which differs between engines."""
@@ -27,7 +27,7 @@ class RecallSettings(NamedTuple):
     """How recall ranks: what an optimization run fits.
 
     Args:
-        rrf_k: What ranks are worth, as :func:`~jazzmine_dspy.models.fusion.reciprocal` says.
+        rrf_k: What ranks are worth, as :func:`~jazzmine_dspy.models.ports.reciprocal` says.
         dense, sparse: Weights of the two lists of a query.
         summary: Factor on the score by the episode summaries, which is added to the score by the message.
         depth: Points of each list; four times as many where they hold too few flows, and so on.

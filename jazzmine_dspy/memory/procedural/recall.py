@@ -20,7 +20,7 @@ from jazzmine_dspy.memory.procedural.engine import (
 )
 from jazzmine_dspy.memory.procedural.points import DESCRIPTION, FlowPoint, points_for, queries
 from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, RecallSettings
-from jazzmine_dspy.models.base import sha256
+from jazzmine_dspy.models.base import Shared, sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -84,7 +84,7 @@ def stored_flows(place: Collections, agent_id: str, embedder: str = "") -> Store
     return StoredFlows(own, {name: each for name, each in theirs.items() if name in own or name not in every})
 
 
-class FlowRecall:
+class FlowRecall(Shared):
     """Finds flows by their descriptions, keywords and examples, with one point for each of them.
 
     A flow's score is the sum of the fused scores of its best three points: the best point alone lets one chance match
@@ -139,9 +139,6 @@ class FlowRecall:
         }
         self._cache = {} if cache is None else cache
         self._seen: StoredFlows | None = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FlowRecall:
-        return self
 
     @property
     def points(self) -> tuple[FlowPoint, ...]:

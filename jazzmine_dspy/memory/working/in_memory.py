@@ -57,11 +57,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
 
     def _known(self, conversation_id: str) -> StoredConversation:
         """The conversation as it is now: what has outlived its time is gone."""
-        known = self._conversations.get(conversation_id)
-        if known is None:
-            self._sweep()
-            known = self._conversations[conversation_id] = StoredConversation()
-        return self._aged(known)
+        self._sweep()
+        return self._aged(self._conversations.setdefault(conversation_id, StoredConversation()))
 
     def _aged(self, known: StoredConversation) -> StoredConversation:
         now = self._monotonic()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from jazzmine_dspy.memory.working.flow import ActiveFlowState
+from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import SlotState
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.turn import ConversationStatus
@@ -38,8 +37,35 @@ def build_prompt_sections(state: WorkingMemory) -> dict[str, str]:
         >>> list(sections), sections["ask"]
         (['flow', 'slots', 'ask'], '<ask><slot name="id" type="text"/></ask>')
     """
-    built = ((name, _BUILDERS[name](state)) for name in SECTIONS[state.status])
-    return {name: text for name, text in built if text}
+    flow, action, question = state.active_flow, state.action, state.pending_confirmation
+    yes_or_no = "yes or no, nothing is done before"
+    sections = {
+        "flow": _flow(flow) if flow else "",
+        "slots": _slots(flow) if flow else "",
+        "ask": _ask(flow) if flow else "",
+        "confirmation": question
+        and _element("confirmation", question.action_description or " ", answer=yes_or_no),
+        "action": action and _element("action", running=action.flow_name, waiting=len(state.queue)),
+        "paused": _group(
+            "paused", [_element("task", name=each.flow_name) for each in reversed(state.paused)]
+        ),
+        "recall": _recall(state.current_turn) if state.current_turn else "",
+        "entities": _group(
+            "entities",
+            [_element("entity", "; ".join(e.attributes), name=e.name) for e in state.salient_entities],
+        ),
+        "topic": _group(
+            "topics",
+            [
+                _element("topic", each.summary, turn=each.turn_number)
+                for each in state.topic_history[-3:]
+                if each.summary
+            ],
+        ),
+        "escalation": state.escalation and _element("escalation", state.escalation),
+        "tool_calls": state.build_prompt_tool_sections(),
+    }
+    return {name: text for name in SECTIONS[state.status] if (text := sections[name])}
 
 
 def _element(tag: str, text: str = "", **attributes: Any) -> str:
@@ -55,46 +81,30 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _flow(state: WorkingMemory) -> str:
-    flow = state.active_flow
-    if flow is None:
-        return ""
+def _flow(flow: ActiveFlowState) -> str:
     progress = ""
     if flow.step is not None:
         progress = _element("progress", steps_done=flow.current_step, steps=flow.total_steps)
     elif flow.branch_results:
-        done = [name for name, result in flow.branch_results.items() if result is not None]
-        taken = flow.condition_branch_taken
-        progress = _element("progress", done=", ".join(done), open=_open_branches(flow), branch=taken)
-    return f"<task name={quoteattr(flow.flow_name)}>{_instructions(flow)}{progress}</task>"
-
-
-def _open_branches(flow: ActiveFlowState) -> str:
-    wanted = (
-        [flow.condition_branch_taken or ""] if flow.flow_type == "conditional" else list(flow.branch_results)
-    )
-    return ", ".join(name for name in wanted if name and flow.branch_results.get(name) is None)
-
-
-def _instructions(flow: ActiveFlowState) -> str:
-    """The flow's own prompt, which is XML with its texts escaped; anything else is a text like any other."""
+        taken, results = flow.condition_branch_taken, flow.branch_results
+        needed = [taken] if flow.flow_type == "conditional" else [*results]
+        done = ", ".join(name for name, result in results.items() if result is not None)
+        open_branches = ", ".join(name for name in needed if name and results.get(name) is None)
+        progress = _element("progress", done=done, open=open_branches, branch=taken)
+    # The flow's own prompt is XML with its texts escaped; anything else is a text like any other.
     text = flow.instructions
-    if text.startswith("<flow "):
-        return text
-    return _element("instructions", text) if text else ""
+    instructions = text if text.startswith("<flow ") or not text else _element("instructions", text)
+    return f"<task name={quoteattr(flow.flow_name)}>{instructions}{progress}</task>"
 
 
-def _slots(state: WorkingMemory) -> str:
-    slots = state.active_flow.slots.values() if state.active_flow else ()
+def _slots(flow: ActiveFlowState) -> str:
+    slots = flow.slots.values()
     filled = [_element("slot", _shown(s.value) or " ", name=s.name) for s in slots if s.filled]
     missing = [_element("slot", name=s.name, missing="true") for s in slots if s.is_pending]
     return _group("slots", filled + missing)
 
 
-def _ask(state: WorkingMemory) -> str:
-    flow = state.active_flow
-    if flow is None:
-        return ""
+def _ask(flow: ActiveFlowState) -> str:
     slot = _slot_to_ask(flow)
     if slot is None:
         return ""
@@ -111,60 +121,10 @@ def _slot_to_ask(flow: ActiveFlowState) -> SlotState | None:
     return next(iter([*refused, *flow.pending_slots]), None)
 
 
-def _confirmation(state: WorkingMemory) -> str:
-    asked = state.pending_confirmation
-    if asked is None:
-        return ""
-    return _element(
-        "confirmation", asked.action_description or " ", answer="yes or no, nothing is done before"
-    )
-
-
-def _action(state: WorkingMemory) -> str:
-    action = state.action
-    return _element("action", running=action.flow_name, waiting=len(state.queue)) if action else ""
-
-
-def _paused(state: WorkingMemory) -> str:
-    return _group("paused", [_element("task", name=flow.flow_name) for flow in reversed(state.paused)])
-
-
-def _recall(state: WorkingMemory) -> str:
-    turn = state.current_turn
-    if turn is None:
-        return ""
+def _recall(turn: TurnCache) -> str:
     episodes = [_element("episode", text) for text in turn.episode_short_summaries]
     terms = [
         _element("term", _shown(term.get("value", "")) or " ", name=term.get("key", ""))
         for term in turn.retrieved_semantic_terms
     ]
     return _group("recall", episodes + terms)
-
-
-def _entities(state: WorkingMemory) -> str:
-    known = state.salient_entities
-    return _group("entities", [_element("entity", "; ".join(e.attributes), name=e.name) for e in known])
-
-
-def _topic(state: WorkingMemory) -> str:
-    ended = [topic for topic in state.topic_history[-3:] if topic.summary]
-    return _group("topics", [_element("topic", topic.summary, turn=topic.turn_number) for topic in ended])
-
-
-def _escalation(state: WorkingMemory) -> str:
-    return _element("escalation", state.escalation) if state.escalation else ""
-
-
-_BUILDERS: dict[str, Callable[[WorkingMemory], str]] = {
-    "flow": _flow,
-    "slots": _slots,
-    "ask": _ask,
-    "confirmation": _confirmation,
-    "action": _action,
-    "paused": _paused,
-    "recall": _recall,
-    "entities": _entities,
-    "topic": _topic,
-    "escalation": _escalation,
-    "tool_calls": WorkingMemory.build_prompt_tool_sections,
-}

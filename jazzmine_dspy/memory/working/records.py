@@ -260,12 +260,10 @@ class RunningAction(StateModel):
     started_at: int = Field(default=0, ge=0)
 
 
-def _dump_step(step: NextStep | dict[str, Any]) -> dict[str, Any]:
-    return step.record() if isinstance(step, NextStep) else step
-
-
 NextStepField = Annotated[
-    NextStep | dict[str, StoredJson], Field(union_mode="left_to_right"), PlainSerializer(_dump_step)
+    NextStep | dict[str, StoredJson],
+    Field(union_mode="left_to_right"),
+    PlainSerializer(lambda step: step.record() if isinstance(step, NextStep) else step),
 ]
 """A next step as it is kept; one that another version wrote, and this one cannot read, is carried along as it is."""
 

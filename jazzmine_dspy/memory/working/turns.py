@@ -9,7 +9,6 @@ import random
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -68,6 +67,12 @@ _turns: ContextVar[Mapping[tuple[object, str], Turn]] = ContextVar("turns", defa
 """The turns that the running code is in, by store and conversation."""
 
 
+class Gate(asyncio.Lock):
+    """The lock of a conversation in this process, and how many tasks have it or wait for it."""
+
+    users = 0
+
+
 class TurnStore(ABC):
     """The turns of a store; used in one event loop, by any number of tasks.
 
@@ -82,9 +87,8 @@ class TurnStore(ABC):
     def __init__(self, *, wait: float = 15.0, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
         self._wait = wait
-        # Locks of conversations with a turn under way or waited for, and how many tasks of this process those are.
-        self._gates: dict[str, asyncio.Lock] = {}
-        self._users: Counter[str] = Counter()
+        # Of conversations with a turn under way or waited for.
+        self._gates: dict[str, Gate] = {}
         self._background: set[asyncio.Task[None]] = set()
         # Stands for this store in the context of tasks, which may outlive it.
         self._name = object()
@@ -137,12 +141,12 @@ class TurnStore(ABC):
         deadline = asyncio.get_running_loop().time() + self._wait
         async with self._gate(conversation_id, deadline):
             turn = await self._begun(conversation_id, deadline)
-            stop_renewal = self._keep_renewing(turn)
+            renewal = asyncio.create_task(self._renewing(turn))
             try:
                 yield turn
             finally:
                 turn.open = False
-                stop_renewal()
+                renewal.cancel()
                 if not turn.ended or turn.serial.locked():
                     # A second cancellation must not leave the turn behind.
                     await asyncio.shield(self._in_background(self._ended(turn)))
@@ -150,8 +154,8 @@ class TurnStore(ABC):
     @asynccontextmanager
     async def _gate(self, conversation_id: str, deadline: float) -> AsyncIterator[None]:
         """Let the tasks of this process in one at a time, in the order of asking."""
-        gate = self._gates.setdefault(conversation_id, asyncio.Lock())
-        self._users[conversation_id] += 1
+        gate = self._gates.setdefault(conversation_id, Gate())
+        gate.users += 1
         try:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -163,9 +167,9 @@ class TurnStore(ABC):
             finally:
                 gate.release()
         finally:
-            self._users[conversation_id] -= 1
-            if not self._users[conversation_id]:
-                del self._users[conversation_id], self._gates[conversation_id]
+            gate.users -= 1
+            if not gate.users:
+                del self._gates[conversation_id]
 
     async def _begun(self, conversation_id: str, deadline: float) -> Turn:
         """Try until the turn is granted. Only one task of this process tries at a time, the others queue."""
@@ -183,27 +187,9 @@ class TurnStore(ABC):
             raise
         return turn
 
-    def _keep_renewing(self, turn: Turn) -> Callable[[], None]:
-        """Renew the turn from now on; the result stops it. Most turns end before they need a task for that."""
-        if math.isinf(self.lease):
-            return lambda: None
-        tasks: list[asyncio.Task[None]] = []
-        loop = asyncio.get_running_loop()
-
-        def begin() -> None:
-            tasks.append(loop.create_task(self._renewing(turn)))
-
-        timer = loop.call_later(self.lease / 3, begin)
-
-        def stop() -> None:
-            timer.cancel()
-            for task in tasks:
-                task.cancel()
-
-        return stop
-
     async def _renewing(self, turn: Turn) -> None:
-        while True:
+        while math.isfinite(self.lease):
+            await asyncio.sleep(self.lease / 3)
             try:
                 if not await self._renew(turn):
                     logger.warning("A turn of conversation %r was lost to another one", turn.conversation_id)
@@ -212,7 +198,6 @@ class TurnStore(ABC):
                 # Whatever it was, the turn is still under way, and the next try may succeed.
                 cause = format_error(error)
                 logger.warning("A turn of conversation %r was not renewed: %s", turn.conversation_id, cause)
-            await asyncio.sleep(self.lease / 3)
 
     async def _ended(self, turn: Turn) -> None:
         # Tasks of the turn that work with the record come to their end first.

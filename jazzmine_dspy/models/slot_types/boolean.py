@@ -96,8 +96,7 @@ class Boolean(SlotType):
         reply = plain(text)
         if reply in ("true", "false"):
             return [reply == "true"]
-        own = pattern_match(slot, text)
-        if own is not None and reply not in YES | NO:
+        if reply not in YES | NO and (own := pattern_match(slot, text)) is not None:
             return [own]
         if not any(sign.isalnum() for sign in text):
             answer = stance(text)

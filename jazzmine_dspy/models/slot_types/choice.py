@@ -21,6 +21,9 @@ _OTHER_WORDS = words(
 )
 """Words of four letters that never count as misspelt: "back" is not "black"."""
 
+_ANSWERS = "knyu"
+"""Letters that are words: "k" is okay, "n" and "y" are answers, "u" is you."""
+
 _ENDINGS = ("s", "es", "ed", "d", "ing", "ly", "er", "ers", "y", "'s", "ish")
 _PLACES = {
     "first": 0, "1st": 0, "former": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "last": -1,
@@ -56,12 +59,16 @@ class Choice(SlotType):
         return {"enum": list(slot.options)}
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-        """Return the option of a text that says little else: inflected, misspelt, or by its place ("the second one").
+        """Return the option of a text that says little else.
+
+        It may be inflected, misspelt, or named by its place ("the second one") or its first letter ("L").
 
         Returns all options that the text names or that a misspelt word is equally similar to.
         """
         if is_english(at.locale) and (by_place := _option_by_place(slot, text)):
             return by_place
+        if by_letter := _option_by_letter(slot, text):
+            return by_letter
         mentions = _mentions(slot, text, at, floor=_LEAST_SIMILARITY)
         # Words of an option's name are neutral: "item" of "wrong item".
         names = (slot.name.lower().replace("-", " "), *slot.options)
@@ -164,6 +171,15 @@ def _option_by_place(slot: Slot, text: str) -> list[str]:
     is_number = text.strip().isdigit() or (len(tokens) > 1 and ("number" in tokens or "option" in tokens))
     place = _PLACES.get(content[0], _NUMBERS.get(content[0]) if is_number else None)
     return [] if place is None or place >= len(slot.options) else [slot.options[place]]
+
+
+def _option_by_letter(slot: Slot, text: str) -> list[str]:
+    """Return the option that begins with the one letter that a text says, if no other does."""
+    letters = [word for word in plain(text).split() if word not in LIGHT and word != "size"]
+    if len(letters) != 1 or len(letters[0]) != 1 or letters[0] in _ANSWERS:
+        return []
+    options = [option for option in slot.options if _option_text(option).startswith(letters[0])]
+    return options if len(options) == 1 else []
 
 
 def _option_text(option: str) -> str:

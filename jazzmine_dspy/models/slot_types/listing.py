@@ -56,8 +56,7 @@ class Listing(SlotType):
 
     def candidates(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
         """Two and more short texts between commas and "and"; or the text, where it matches the slot's pattern."""
-        own = pattern_match(slot, text)
-        if own is not None:
+        if (own := pattern_match(slot, text)) is not None:
             return [[own]]
         items = _items(text, at)
         fits = len(items) > 1 and all(len(item.split()) <= _WORDS for item in items)

@@ -165,7 +165,7 @@ def plain(number: Decimal) -> int | float:
 
 
 def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Span]:
-    point = _point(at.locale)
+    point = "." if at.locale == "en" else _symbol(at.locale, "point")
     spaced = spaced or _group(at.locale) == "\u00a0"
     pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
     for match in pattern.finditer(text):
@@ -247,10 +247,6 @@ def _symbol(locale: str, name: str) -> str:
         return "." if name == "point" else ","
 
 
-def _point(locale: str) -> str:
-    return "." if locale == "en" else _symbol(locale, "point")
-
-
 def _group(locale: str) -> str:
     sign = "," if locale == "en" else _symbol(locale, "group")
     return "\u00a0" if sign in ("\u202f", "\u00a0", " ") else sign
@@ -281,7 +277,10 @@ _BASE = re.compile(
     rf"\s+(?=(?:{_WORDS}|mil|mill)\b)|\b(?P<alone>(?:an?|one)\s+(?:couple(?:\s+of)?|pair\s+of))\b",
     re.IGNORECASE,
 )
-_DIGIT_WORDS = ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_DIGIT_WORDS = {
+    "zero": "0", "oh": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
+    "eight": "8", "nine": "9",
+}  # fmt: skip
 _POINT = re.compile(rf"\s+point((?:\s+(?:{'|'.join(_DIGIT_WORDS)}|\d))+)\b", re.IGNORECASE)
 _REST = re.compile(r"(?:\s+(?:and|'?n'?|&|\+))?\s+", re.IGNORECASE)
 _BARE_SCALE = re.compile(r"\b(?:hundred|thousand)$", re.IGNORECASE)
@@ -331,7 +330,8 @@ def _with_scales(text: str, base: Span, *, money: bool) -> Span:
     """Extend a number by its decimals, fractions and scales."""
     end, part = base.end, Decimal(base.value)
     if match := _POINT.match(text, end):
-        digits = "".join(_digit(word) for word in match[1].lower().split())
+        words = match[1].lower().split()
+        digits = "".join(word if word.isdigit() else _DIGIT_WORDS[word] for word in words)
         end, part = match.end(), part + Decimal(f"0.{digits}")
     total, part, end = Decimal(0), *_with_fraction(text, end, part, Decimal(1))
     pattern = _SCALE_OF_MONEY if money else _SCALE
@@ -350,10 +350,6 @@ def _with_scales(text: str, base: Span, *, money: bool) -> Span:
         if rest is not None:
             part, end = part + rest.value, rest.end
     return Span(base.start, end, total + part)
-
-
-def _digit(word: str) -> str:
-    return word if word.isdigit() else str(max(0, _DIGIT_WORDS.index(word) - 1))
 
 
 def _with_fraction(text: str, end: int, value: Decimal, scale: Decimal) -> tuple[Decimal, int]:

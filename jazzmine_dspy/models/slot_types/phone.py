@@ -40,7 +40,8 @@ class Phone(TextType):
 
     def find(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Span]:
         """Seven digits and more, however they are grouped, that are no date and no amount."""
-        return _phones(text, at)
+        pairs = ((match, _number(match.group(), at)) for match in _PHONE.finditer(text))
+        return [Span(*match.span(), number) for match, number in pairs if number]
 
     def normalize(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> Any:
         """The form E.164, or digits without spaces."""
@@ -67,11 +68,6 @@ class Phone(TextType):
         return super().label_error(slot, value) if slot.pattern or not isinstance(value, str) else (
             "" if _FORM.fullmatch(value) else 'digits like "+441514960000"'
         )  # fmt: skip
-
-
-def _phones(text: str, at: ReadingContext) -> list[Span]:
-    pairs = ((match, _number(match.group(), at)) for match in _PHONE.finditer(text))
-    return [Span(*match.span(), number) for match, number in pairs if number]
 
 
 def _number(raw: str, at: ReadingContext) -> str:

@@ -1,14 +1,16 @@
-"""Fits how a head's parts are weighed, and how sure it is, on answers to turns that the parts have not seen."""
+"""Fits how a head's parts are weighed, and its confidence, on answers to turns that the parts have not seen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jazzmine_dspy.optimize.heads._rows import Seen, sampled
 from jazzmine_dspy.program.heads import _blend
-from jazzmine_dspy.program.heads._blend import Trust, log_odds, none_terms, softmax
+from jazzmine_dspy.program.heads._blend import Blend, Trust, log_odds, none_terms, softmax
+from jazzmine_dspy.program.heads._open import OpenSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +19,101 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 _RIDGE = 1e-4
+_FIRST = (0.5, 0.1, 1.0, 0.2, 0.1, 0.0, 0.0)
+"""Of logistic, means, lexical, and what recall tells, to begin with."""
+
+_NEW = (-1.0, 0.6, 0.4, 0.4, 0.0)
+
+
+class Weighed(NamedTuple):
+    """What is fitted on answers of the parts.
+
+    Args:
+        logistic, means: Weights of the two linear models, which become one.
+        blend, open_set, trust: As a head takes them.
+    """
+
+    logistic: float
+    means: float
+    blend: Blend
+    open_set: OpenSet = OpenSet()
+    trust: Trust = Trust()
+
+
+def blend_scores(weighed: Weighed, seen: Seen) -> Floats:
+    """Blended scores, shape (rows, flows + 1), each row with the labels that were learnt for it."""
+    linear = weighed.logistic * seen.logistic + weighed.means * seen.means
+    z = np.empty(linear.shape)
+    # Rows that the same parts judged share what was learnt.
+    keys, groups = np.unique(seen.learnt, axis=0, return_inverse=True)
+    for number, learnt in enumerate(keys):
+        rows = np.flatnonzero(groups.ravel() == number)
+        z[rows] = _blend.scores(
+            weighed.blend, np.where(learnt, linear[rows], 0.0), np.where(learnt, seen.lexical[rows], 0.0),
+            seen.told[rows], seen.found[rows], seen.busy[rows], learnt,
+        )  # fmt: skip
+    z[:, :-1][seen.absent] = _blend.NOTHING
+    return z
+
+
+def fit_blend(seen: Seen, has_none: bool, seed: int) -> Weighed:
+    """Weights of the parts for what was learnt, with recall and without."""
+    kept = np.flatnonzero(seen.targets >= 0)
+    kept = kept[seen.learnt[kept, seen.targets[kept]]]
+    seen = seen.of(sampled(kept, seen.told.shape[1], seed))
+    terms = [
+        seen.logistic,
+        seen.means,
+        seen.lexical,
+        *flow_columns(seen.told, seen.learnt[:, :-1]),
+    ]
+    free = [False] * 6 + [True]
+    start = list(_FIRST)
+    if has_none:
+        terms.extend(none_columns(seen.told, seen.found, seen.busy))
+        free += [True] * 5
+        start += [0.0] * 5
+    offset = np.where(seen.learnt, 0.0, -1e4).astype(np.float32)
+    terms = [np.where(seen.learnt, term, 0.0) for term in terms]
+    made = fit_weights(terms, seen.targets, offset=offset, start=start, free=free)
+    linear = np.where(seen.learnt, made[0] * seen.logistic + made[1] * seen.means, 0.0)
+    last = np.zeros_like(linear)
+    last[:, -1] = 1.0
+    bare = fit_weights(
+        [linear, terms[2], last][: 2 + has_none], seen.targets, offset=offset,
+        start=[1.2, made[2], 0.0][: 2 + has_none], free=[False, False, True][: 2 + has_none],
+    )  # fmt: skip
+    return Weighed(
+        made[0],
+        made[1],
+        Blend(
+            lexical=made[2],
+            told=tuple(made[3:7]),
+            none=tuple(made[7:]) if has_none else (0.0,) * 5,
+            bare=(bare[0], bare[1], bare[2] if has_none else 0.0),
+        ),
+    )
+
+
+def fit_new(weighed: Weighed, apart: Seen | None, seed: int) -> Weighed:
+    """What recall has to tell of a flow that was not learnt, so that it is chosen as often as it is right.
+
+    Args:
+        weighed: Weights for what was learnt.
+        apart: Rows judged by parts that had not learnt some of the flows.
+    """
+    if apart is None:
+        return weighed._replace(blend=weighed.blend._replace(new=_NEW))
+    apart = apart.of(sampled(np.flatnonzero(apart.targets >= 0), apart.told.shape[1], seed))
+    blind = weighed._replace(blend=weighed.blend._replace(new=(0.0,) * 5))
+    unlearnt = ~apart.learnt[:, :-1]
+    ones = np.zeros(apart.learnt.shape, np.float32)
+    ones[:, :-1] = unlearnt
+    made = fit_weights(
+        [ones, *flow_columns(apart.told, unlearnt)], apart.targets,
+        offset=blend_scores(blind, apart), start=list(_NEW), free=[True, False, False, False, True], ridge=1e-3,
+    )  # fmt: skip
+    return weighed._replace(blend=weighed.blend._replace(new=tuple(made)))
 
 
 def fit_weights(
@@ -72,36 +169,40 @@ def log_loss(z: Floats, targets: Numbers) -> float:
     return float(np.mean(top + np.log(np.exp(z[known] - top[:, None]).sum(axis=1)) - right[known]))
 
 
-def none_columns(told: Floats, found: Floats, busy: Floats) -> list[Floats]:
-    """The terms that count for "none" alone, each of shape (rows, flows + 1)."""
-    columns = []
-    for column in none_terms(told, found, busy).T:
-        term = np.zeros((len(told), told.shape[1] + 1), np.float32)
-        term[:, -1] = column
-        columns.append(term)
-    return columns
+def none_columns(told: Floats, found: Floats, busy: Floats) -> Floats:
+    """The terms that count for "none" alone, shape (terms, rows, flows + 1)."""
+    columns = none_terms(told, found, busy).T
+    terms = np.zeros((len(columns), len(told), told.shape[1] + 1), np.float32)
+    terms[:, :, -1] = columns
+    return terms
 
 
-def flow_columns(told: Floats, mask: NDArray[np.bool_]) -> list[Floats]:
-    """What recall tells, one term each, for the flows of a mask of shape (rows, flows) or (flows,)."""
-    terms = []
-    for number in range(told.shape[2]):
-        term = np.zeros((len(told), told.shape[1] + 1), np.float32)
-        term[:, :-1] = np.where(mask, told[:, :, number], 0.0)
-        terms.append(term)
+def flow_columns(told: Floats, mask: NDArray[np.bool_]) -> Floats:
+    """What recall tells, one term each, for the flows of a mask of shape (rows, flows) or (flows,).
+
+    Returns:
+        Shape (terms, rows, flows + 1).
+    """
+    terms = np.zeros((told.shape[2], len(told), told.shape[1] + 1), np.float32)
+    terms[:, :, :-1] = np.where(mask, told.transpose(2, 0, 1), 0.0)
     return terms
 
 
 def fit_logit(
-    inputs: Floats, right: NDArray[np.bool_], start: Sequence[float], weights: Floats | None = None
+    inputs: Floats,
+    right: NDArray[np.bool_],
+    start: Sequence[float],
+    weights: Floats | None = None,
+    pull: float | Sequence[float] = 1.0,
 ) -> list[float]:
     """Weights of a logistic model; the first, of the constant, is free, the others are at least 0.
 
     Args:
         inputs: Shape (rows, terms), without the constant.
         right: Shape (rows,).
-        start: To begin with, and what the weights are drawn to, as strongly as one row draws them.
+        start: To begin with, and what the weights are drawn to.
         weights: Shape (rows,).
+        pull: How strongly they are drawn; 1 is as strongly as one row draws them.
     """
     from scipy.optimize import minimize
 
@@ -114,8 +215,11 @@ def fit_logit(
 
     def loss(w: Floats) -> tuple[float, Floats]:
         z = np.clip(x @ w, -60, 60)
-        value = float((share * (np.logaddexp(0.0, z) - y * z)).sum()) + 0.5 * float(((w - first) ** 2).sum())
-        return value, x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + (w - first)
+        away = np.asarray(pull) * (w - first)
+        value = float((share * (np.logaddexp(0.0, z) - y * z)).sum()) + 0.5 * float(
+            (away * (w - first)).sum()
+        )
+        return value, x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + away
 
     bounds = [(None, None)] + [(0.0, None)] * (len(first) - 1)
     return [float(w) for w in minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds).x]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jazzmine_dspy.optimize.heads._blend import fit_logit
 from jazzmine_dspy.program._cuts import is_short
 from jazzmine_dspy.program.clauses import ClauseRule, Ranking, log_odds
 
@@ -59,21 +60,13 @@ def answers(asked: Sequence[Asked], rules: Sequence[ClauseRule] | None) -> Answe
 
 def fit_trust(asked: Sequence[Asked], said: Answers) -> tuple[float, float]:
     """Factor and offset of the log-odds of answers of several flows, so that confidence is the share of right ones."""
-    from scipy.optimize import minimize
-
     if not said.several.any():
         return 1.0, 0.0
-    odds = np.array([log_odds(p) for p in said.confidence[said.several]])
-    signs = np.where(said.right[said.several], 1.0, -1.0)
+    odds = np.array([[log_odds(p)] for p in said.confidence[said.several]])
     weights = np.array([each.weight for each in asked])[said.several]
     weights *= len(weights) / weights.sum()
-
-    def loss(x: NDArray[np.float64]) -> float:
-        away = (x - (1.0, 0.0)) / (0.5, 2.0)
-        return float(weights @ np.logaddexp(0.0, -signs * (x[0] * odds + x[1])) + 0.5 * away @ away)
-
-    factor, offset = minimize(loss, [1.0, 0.0], method="L-BFGS-B", bounds=[(0.05, 5.0), (-9.0, 9.0)]).x
-    return round(float(factor), 4), round(float(offset), 4)
+    offset, factor = fit_logit(odds, said.right[said.several], [0.0, 1.0], weights, pull=[0.25, 4.0])
+    return round(min(5.0, max(0.05, factor)), 4), round(min(9.0, max(-9.0, offset)), 4)
 
 
 def shy(rule: ClauseRule, margin: float) -> ClauseRule:
@@ -174,18 +167,12 @@ class _Readings:
     def loss(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the log-likelihood of the labelled flows, and its gradient."""
         scores = self.features @ weights
-        shares, totals = self._softmax(scores)
         gold = np.where(self._gold, scores, -np.inf)
-        gold_shares, gold_totals = self._softmax(gold)
-        value = float(self._weights @ (totals - gold_totals))
-        gradient = ((shares - gold_shares) * self._weights[self._row]) @ self.features
-        return value, gradient
-
-    def _softmax(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        tops = np.maximum.reduceat(scores, self._starts)
-        raised = np.exp(scores - tops[self._row])
-        sums = np.add.reduceat(raised, self._starts)
-        return raised / sums[self._row], tops + np.log(sums)
+        totals, gold_totals = (np.logaddexp.reduceat(each, self._starts) for each in (scores, gold))
+        away = np.exp(scores - totals[self._row]) - np.exp(gold - gold_totals[self._row])
+        return float(self._weights @ (totals - gold_totals)), (
+            away * self._weights[self._row]
+        ) @ self.features
 
 
 _ONE = ClauseRule(counts=(0.0,), together=1.0)

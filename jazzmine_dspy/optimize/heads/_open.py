@@ -1,4 +1,4 @@
-"""Compares scores for the open set and sets the line (C4): in scope against "none", or against flows left out."""
+"""Compares scores for the open set and sets the line: in scope against "none", or against flows left out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.optimize.heads._blend import fit_logit
-from jazzmine_dspy.program.heads._open import KINDS, Kind, OpenSet, gate_signs, gated
+from jazzmine_dspy.optimize.heads._blend import Weighed, blend_scores, fit_logit, fit_trust
+from jazzmine_dspy.optimize.heads._rows import Seen
+from jazzmine_dspy.program.heads._blend import softmax
+from jazzmine_dspy.program.heads._open import KINDS, Kind, OpenSet, gate_signs, gated, signs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,16 +138,69 @@ def fit_line(
     return made._replace(shift=-made.scale * line) if balanced and np.isfinite(line) else made
 
 
-def facts_of(
-    open_set: OpenSet, compared: dict[Kind, float], scoped: Scoped, by: str, share: float
-) -> dict[str, Any]:
-    """What the manifest tells of the choice."""
-    return {
-        "kept": open_set.kind,
-        "threshold": round(max(open_set.threshold, -1e30), 6),
-        "negatives": by,
-        "share": round(share, 4),
-        "in_scope": int(scoped.inside.sum()),
-        "out_of_scope": int((~scoped.inside).sum()),
-        "recall_at_small_loss": {kind: round(value, 4) for kind, value in compared.items()},
-    }
+def fit_open(
+    weighed: Weighed, seen: Seen, outside: Seen | None, share: float | None, chosen: Kind | None = None
+) -> tuple[Weighed, dict[str, Any]]:
+    """Choose the open-set score, and set its line and the confidences.
+
+    Args:
+        weighed: Weights of the parts.
+        seen: What the parts say of turns that they have not seen.
+        outside: Rows judged without some of the flows.
+        share: Of messages that want no flow; None takes that of the labelled rows, where there are enough.
+        chosen: The score, where it is chosen already.
+    """
+    seen = seen.of(seen.targets >= 0)
+    last = seen.told.shape[1]
+    z = blend_scores(weighed, seen)
+    best, inside = z.argmax(axis=1), seen.inside
+    own = _scoped(seen, z)
+    enough = int((~inside).sum()) >= ENOUGH_NONE and inside.any()
+    judged = own if enough else None
+    if not enough and outside is not None and outside.inside.any() and not outside.inside.all():
+        judged = _scoped(outside, blend_scores(weighed, outside))
+    facts: dict[str, Any] = {"kept": "none", "negatives": "none"}
+    if share is None:
+        share = float((~inside).mean()) if enough else UNKNOWN_SHARE
+    has_none = bool(seen.learnt[:, -1].any())
+    if judged is not None:
+        compared = {} if chosen else compare(judged)
+        kind = choose(compared, judged) if chosen is None else chosen
+        open_set = fit_gate(judged) if kind == "gate" else OpenSet(kind)
+        if enough:
+            scores, refused = scores_of(kind, own), best == last
+            made = fit_line(open_set, scores, inside, best == seen.targets, refused, share, balanced=False)
+        else:
+            # What flows left out look like, beside the turns themselves.
+            mine = open_set.score(own.signs)[inside]
+            both = np.concatenate([mine, scores_of(kind, judged)[~judged.inside]])
+            wanted = np.arange(len(both)) < len(mine)
+            right, refused = np.zeros((2, len(both)), dtype=bool)
+            right[: len(mine)] = (best == seen.targets)[inside]
+            made = fit_line(open_set, both, wanted, right, refused, share, balanced=True)
+        weighed = weighed._replace(open_set=made)
+        facts = {
+            "kept": made.kind,
+            "threshold": round(max(made.threshold, -1e30), 6),
+            "negatives": "labelled" if enough else "flows left out",
+            "share": round(share, 4),
+            "in_scope": int(judged.inside.sum()),
+            "out_of_scope": int((~judged.inside).sum()),
+            "recall_at_small_loss": {kind: round(value, 4) for kind, value in compared.items()},
+        }
+    gated_apart = enough and weighed.open_set.kind == "gate"
+    answered = scores_of("gate", own) if gated_apart else weighed.open_set.score(own.signs)
+    in_scope = weighed.open_set.in_scope(answered)
+    none = 1.0 - in_scope
+    if has_none:
+        none = np.maximum(none, softmax(z)[:, -1])
+    rejected = answered < weighed.open_set.threshold
+    trust = fit_trust(z, in_scope, rejected, seen.targets, has_none and bool((~inside).any()), none)
+    return weighed._replace(trust=trust), facts
+
+
+def _scoped(seen: Seen, z: Floats) -> Scoped:
+    """What open-set scores see of rows with such blended scores."""
+    lexical = np.where(seen.learnt, seen.lexical, -1.0)
+    looked_at = signs(z, seen.told, lexical, seen.distance, seen.known, seen.words, seen.busy)
+    return Scoped(looked_at, seen.inside, seen.part)

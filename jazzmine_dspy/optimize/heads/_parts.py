@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -87,6 +88,8 @@ def fit_logistic(
         directions: Of these features, or of more like them.
         start: To begin with.
     """
+    from scipy.optimize import minimize
+
     present, local = np.unique(targets, return_inverse=True)
     found = Linear(np.zeros((labels, inputs.shape[1]), np.float32), np.zeros(labels, np.float32))
     if len(present) < 2:
@@ -125,28 +128,18 @@ def fit_logistic(
     if start is not None:
         own = start.weights[present]
         first = np.concatenate([((own @ turn) / stretch).ravel(), start.bias[present] + own @ mean])
-    made = _minimum(loss, first)
+
+    def wide(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        # L-BFGS counts in double precision, while the loss is quicker in single.
+        value, slope = loss(flat.astype(np.float32))
+        return value, slope.astype(np.float64)
+
+    options = {"maxiter": _STEPS, "ftol": _TOLERANCE}
+    made = minimize(wide, first, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
     pulled = (made[: count * size].reshape(count, size) * stretch) @ turn.T
     found.weights[present] = pulled
     found.bias[present] = made[count * size :] - pulled @ mean
     return found
-
-
-def _minimum(
-    loss: Callable[[NDArray[np.float32]], tuple[float, NDArray[np.float32]]], first: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """By scipy's L-BFGS, which counts in double precision, while the loss is quicker in single."""
-    from scipy.optimize import minimize
-
-    def wide(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, slope = loss(weights.astype(np.float32))
-        return value, slope.astype(np.float64)
-
-    options = {"maxiter": _STEPS, "ftol": _TOLERANCE}
-    made: NDArray[np.float32] = minimize(wide, first, jac=True, method="L-BFGS-B", options=options).x.astype(
-        np.float32
-    )
-    return made
 
 
 def fit_means(
@@ -185,46 +178,51 @@ def class_means(inputs: Floats, targets: Numbers, labels: int) -> tuple[Floats, 
 
 
 class Counts(NamedTuple):
-    """N-grams of many texts: one sparse matrix for words and one for pieces, and the names of their columns."""
+    """N-grams of texts: words, then pieces of words.
 
-    words: Any
-    pieces: Any
-    named_words: list[str]
-    named_pieces: list[str]
+    Args:
+        matrix: Sparse, shape (texts, n-grams): 1 + log(count).
+        words: How many columns are words.
+        names: Of the columns, words and pieces each sorted.
+    """
+
+    matrix: Any
+    words: int
+    names: list[str]
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Counts:
-        """Of texts, in their order; columns are sorted by name."""
-        first, second = _counted(map(words, texts)), _counted(map(pieces, texts))
-        return cls(first[0], second[0], first[1], second[1])
+        """Of texts, in their order."""
+        from scipy.sparse import hstack
+        from sklearn.feature_extraction import DictVectorizer
 
+        sides, names = [], list[list[str]]()
+        for grams in (words, pieces):
+            vectorizer = DictVectorizer()
+            sides.append(
+                vectorizer.fit_transform(
+                    {gram: 1.0 + np.log(count) for gram, count in grams(text).items()} for text in texts
+                )
+            )
+            names.append(list(vectorizer.feature_names_))
+        matrix = hstack(sides, format="csr")
+        matrix.sort_indices()
+        return cls(matrix, len(names[0]), [*names[0], *names[1]])
 
-def _counted(counts: Iterable[Mapping[str, int]]) -> tuple[Any, list[str]]:
-    from scipy.sparse import csr_matrix
+    def weighted(self, rows: Numbers, columns: Numbers, idf: Floats) -> Any:
+        """tf-idf of some of the columns, words and pieces each of length 1."""
+        from scipy.sparse import diags, hstack
+        from sklearn.preprocessing import normalize
 
-    numbers: dict[str, int] = {}
-    indices: list[int] = []
-    data: list[float] = []
-    ends = [0]
-    for held in counts:
-        for gram, count in held.items():
-            indices.append(numbers.setdefault(gram, len(numbers)))
-            data.append(1.0 + np.log(count) if count > 1 else 1.0)
-        ends.append(len(indices))
-    names = sorted(numbers)
-    place = np.empty(len(numbers), dtype=np.int64)
-    place[[numbers[name] for name in names]] = np.arange(len(names))
-    columns = place[np.array(indices, dtype=np.int64)] if indices else np.zeros(0, np.int64)
-    matrix = csr_matrix((np.array(data), columns, ends), shape=(len(ends) - 1, len(names)))
-    matrix.sort_indices()
-    return matrix, names
+        first = int(np.searchsorted(columns, self.words))
+        x = (self.matrix[rows][:, columns] @ diags(idf)).tocsr()
+        return hstack([normalize(x[:, :first]), normalize(x[:, first:])], format="csr")
 
 
 class Lexicon(NamedTuple):
-    """A linear model over n-grams, before it is put in 8 bits."""
+    """A linear model over n-grams, before it is put in 8 bits; ``columns`` are those of the counts that it knows."""
 
-    words: Numbers
-    pieces: Numbers
+    columns: Numbers
     idf: Floats
     weights: NDArray[np.float32]
     bias: NDArray[np.float32]
@@ -233,21 +231,20 @@ class Lexicon(NamedTuple):
         """Shape (rows, labels)."""
         if not len(self.idf):
             return np.tile(self.bias, (len(rows), 1))
-        return np.asarray(
-            _weighted(counts, rows, self.words, self.pieces, self.idf) @ self.weights + self.bias
-        )
+        return np.asarray(counts.weighted(rows, self.columns, self.idf) @ self.weights + self.bias)
 
     def known(self, counts: Counts, rows: Numbers) -> Floats:
         """Share of each text's pieces that are known, shape (rows,)."""
-        held = counts.pieces[rows]
-        return np.asarray(np.diff(held[:, self.pieces].indptr) / np.maximum(1, np.diff(held.indptr)))
+        texts, pieces_known = counts.matrix[rows], self.columns[self.columns >= counts.words]
+        said = np.diff(texts[:, counts.words :].indptr)
+        return np.asarray(np.diff(texts[:, pieces_known].indptr) / np.maximum(1, said))
 
     def served(self, counts: Counts) -> Lexical:
         """As it is served."""
         weights, scales = quantised(self.weights)
         return Lexical(
-            [counts.named_words[column] for column in self.words],
-            [counts.named_pieces[column] for column in self.pieces],
+            [counts.names[column] for column in self.columns if column < counts.words],
+            [counts.names[column] for column in self.columns if column >= counts.words],
             self.idf.astype(np.float32),
             weights,
             scales,
@@ -283,63 +280,32 @@ def fit_lexicon(
         targets, weights: Shape (rows,).
         lexical: Shape (labels,): which labels get a model; without any it is empty.
     """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
     labels = len(lexical)
-    if not lexical.any():
-        none = np.zeros(0, np.int64)
-        empty = np.zeros((0, labels), np.float32)
-        return Lexicon(none, none, np.zeros(0), empty, np.zeros(labels, np.float32))
-    least = 2 if len(rows) >= _MANY_ROWS else 1
-    found = [_frequencies(counts.words, rows), _frequencies(counts.pieces, rows)]
-    kept = [np.flatnonzero(found[0] >= 1), np.flatnonzero(found[1] >= least)]
-    most = max(1, _MOST_BYTES // labels)
-    if len(kept[0]) + len(kept[1]) > most:
-        both = np.concatenate([found[0][kept[0]], found[1][kept[1]]])
-        common = np.sort(np.argsort(-both, kind="stable")[:most])
-        first = len(kept[0])
-        kept = [kept[0][common[common < first]], kept[1][common[common >= first] - first]]
-    seen = np.concatenate([found[0][kept[0]], found[1][kept[1]]])
-    idf = np.log((1 + len(rows)) / (1 + seen)) + 1.0
+    seen = np.bincount(counts.matrix[rows].indices, minlength=len(counts.names))
+    least = np.ones(len(seen), int)
+    least[counts.words :] = 2 if len(rows) >= _MANY_ROWS else 1
+    kept = np.flatnonzero((seen >= least) & lexical.any())
+    # Of equal ones the first: words, then pieces, in their order.
+    kept = np.sort(kept[np.argsort(-seen[kept], kind="stable")[: max(1, _MOST_BYTES // labels)]])
+    idf = np.log((1 + len(rows)) / (1 + seen[kept])) + 1.0
     coefficients = np.zeros((len(idf), labels), np.float32)
-    bias = np.full(labels, -1.0, np.float32)
+    bias = np.full(labels, -1.0 if lexical.any() else 0.0, np.float32)
     told = np.where(lexical[targets], targets, -1)
     present = np.unique(told)
     if len(present) > 1 and len(idf):
-        x = _weighted(counts, rows, kept[0], kept[1], idf)
+        x = counts.weighted(rows, kept, idf)
         model = LinearSVC(C=_SVM_C, tol=1e-3, max_iter=300, random_state=0)
-        _quietly(lambda: model.fit(x, told, sample_weight=weights))
+        with warnings.catch_warnings():
+            # What the solver has at its limit serves, and many labels are no mistake.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+            model.fit(x, told, sample_weight=weights)
         learnt, intercept = model.coef_, model.intercept_
         if len(present) == 2:
             learnt, intercept = np.vstack([-learnt, learnt]), np.append(-intercept, intercept)
         own = present >= 0
         coefficients[:, present[own]], bias[present[own]] = learnt[own].T, intercept[own]
-    return Lexicon(kept[0], kept[1], idf, coefficients, bias)
-
-
-def _quietly(work: Callable[[], Any]) -> None:
-    """Without the warning that the solver stopped at its limit, since what it has by then serves, or of many labels."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
-        work()
-
-
-def _frequencies(matrix: Any, rows: Numbers) -> Numbers:
-    return np.bincount(matrix[rows].indices, minlength=matrix.shape[1])
-
-
-def _weighted(counts: Counts, rows: Numbers, words: Numbers, pieces: Numbers, idf: Floats) -> Any:
-    """tf-idf, words and pieces each of length 1."""
-    from scipy.sparse import diags, hstack
-    from sklearn.preprocessing import normalize
-
-    sides = [
-        normalize(counts.words[rows][:, words] @ diags(idf[: len(words)])),
-        normalize(counts.pieces[rows][:, pieces] @ diags(idf[len(words) :])),
-    ]
-    return hstack(sides, format="csr")
+    return Lexicon(kept, idf, coefficients, bias)

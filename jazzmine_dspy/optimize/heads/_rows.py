@@ -39,6 +39,13 @@ if TYPE_CHECKING:
 FEW_ROWS = 1_500
 _DIRECTIONS = 192
 _NEIGHBOURS = 10
+_MOST_CELLS = 1_000_000
+"""Rows times flows that weights are fitted on."""
+
+_ROWS = 4_000
+_PARTS = 4
+_FEWEST = 4
+"""Flows from which on some can be left out."""
 
 
 class HeadRow(NamedTuple):
@@ -78,6 +85,7 @@ class Parts(NamedTuple):
     means: Linear
     lexicon: Lexicon
     learnt: Mask
+    space: Space
 
 
 class Material:
@@ -99,6 +107,7 @@ class Material:
     ) -> None:
         texts = [item.text for item in items]
         self.items, self.labels = list(items), list(labels)
+        self.flows = tuple(label for label in labels if label != NONE)
         features = embedder.features(texts)
         if len(features) and features.shape[1] < 1:
             raise DatasetError("The embedder gives no features", remedy="Choose another embedding model.")
@@ -114,7 +123,6 @@ class Material:
         place = {label: number for number, label in enumerate(labels)}
         self.targets = np.array([place.get(item.label, -1) for item in items], dtype=np.int64)
         self.weights = np.array([item.weight for item in items])
-        self.groups = np.array([item.group for item in items], dtype=object)
         said = np.bincount(self.targets[self.targets >= 0], minlength=len(labels))
         self.scope = lexical_scope(said, len(items)) if scope is None else scope
         self.lexical = said > 1 if self.scope == "several" else np.full(len(labels), self.scope == "all")
@@ -138,9 +146,10 @@ class Material:
             fit_means(x, targets, labels, self.features, 0.3 if len(rows) >= FEW_ROWS else 0.5),
             fit_lexicon(self.counts, rows, targets, weights, self.lexical),
             np.bincount(targets, minlength=labels) > 0,
+            self._space(rows),
         )
 
-    def space(self, rows: Numbers) -> Space:
+    def _space(self, rows: Numbers) -> Space:
         """Where the labels but "none" lie, along the directions in which texts differ most."""
         kept = rows[[self.labels[target] != NONE for target in self.targets[rows]]]
         x = self.inputs[kept][:, : self.features]
@@ -167,6 +176,9 @@ class Seen(NamedTuple):
         known, words: Share of known pieces, and number of words, shape (rows,).
         learnt: Shape (rows, flows + 1): whether what judged the row had learnt the label.
         targets: Right columns, shape (rows,); -1 where several flows are wanted.
+        absent: Shape (rows, flows): flows that are left out, as if nobody had thought of them.
+        distance: To the nearest learnt flow, shape (rows,).
+        part: Rows of one part were held out together, shape (rows,).
     """
 
     logistic: Floats
@@ -179,6 +191,17 @@ class Seen(NamedTuple):
     words: Floats
     learnt: Mask
     targets: Numbers
+    absent: Mask
+    distance: Floats
+    part: Numbers
+
+    @property
+    def inside(self) -> Mask:
+        """Whether a flow is wanted that is there, shape (rows,)."""
+        last = self.absent.shape[1]
+        there = ~self.absent[np.arange(len(self.absent)), np.minimum(self.targets, last - 1)]
+        inside: Mask = there & (self.targets < last)
+        return inside
 
     def of(self, rows: Numbers | Mask) -> Seen:
         """Some of the rows."""
@@ -186,37 +209,137 @@ class Seen(NamedTuple):
         return Seen(*taken)
 
 
-def blank(flows: int, told: Floats, found: Floats, runs: Floats) -> Seen:
-    """For as many rows as recall tells of, with nothing known yet of what the parts say."""
-    count = len(told)
-    wide: list[Any] = [np.zeros((count, flows + 1), np.float32) for _ in range(3)]
-    learnt, targets = np.zeros((count, flows + 1), dtype=bool), np.zeros(count, dtype=np.int64)
-    known, words = np.zeros(count), np.zeros(count)
-    return Seen(wide[0], wide[1], wide[2], told, found, runs, known, words, learnt, targets)
+def judge_rows(
+    material: Material,
+    parts: Parts,
+    rows: Numbers,
+    recalled: Sequence[Sequence[Recalled]],
+    part: int,
+    gone: Mask | None = None,
+) -> Seen:
+    """What parts and recall say of some of the items.
 
-
-def fill(made: Seen, places: Numbers, rows: Numbers, parts: Parts, material: Material) -> None:
-    """Put in what parts say of some of the items, in their places."""
-    width, inputs = len(material.labels), material.inputs[rows]
-    made.logistic[places, :width] = parts.logistic.scores(inputs)
-    made.means[places, :width] = parts.means.scores(inputs)
-    made.lexical[places, :width] = parts.lexicon.scores(material.counts, rows)
-    made.learnt[places, :width] = parts.learnt
-    made.known[places] = parts.lexicon.known(material.counts, rows)
-    made.words[places] = [len(material.items[row].text.split()) for row in rows]
-
-
-def told_of(
-    recalled: Sequence[Sequence[Recalled]], turns: Sequence[Turn], flows: Sequence[str]
-) -> tuple[Floats, Floats, Floats]:
-    """What recall tells of turns, shape (rows, flows, 4); the best fused scores; and whether something runs."""
+    Args:
+        material: The items.
+        parts: Trained without these items.
+        rows: Numbers of the items.
+        recalled: What recall finds for each of them.
+        part: What is held out together.
+        gone: Shape (flows,): flows that are left out.
+    """
+    flows, inputs = material.flows, material.inputs[rows]
+    items = [material.items[row] for row in rows]
     column = {name: number for number, name in enumerate(flows)}
-    held = [[one for one in found if one.name in column] for found in recalled]
-    told = np.array(
-        [evidence(found, column, turn.flow) for found, turn in zip(held, turns, strict=True)], np.float32
-    ).reshape(len(held), len(flows), 4)
-    best = np.array([max((one.score for one in found), default=0.0) for found in held])
-    return told, best, np.array([busy(turn) for turn in turns])
+    found = [[one for one in each if one.name in column] for each in recalled]
+    told = [evidence(each, column, item.turn.flow) for each, item in zip(found, items, strict=True)]
+    no_none = len(flows) + 1 - len(material.labels)
+    scores = [
+        np.pad(np.asarray(each, np.float32), ((0, 0), (0, no_none)))
+        for each in (
+            parts.logistic.scores(inputs),
+            parts.means.scores(inputs),
+            parts.lexicon.scores(material.counts, rows),
+        )
+    ]
+    return Seen(
+        scores[0],
+        scores[1],
+        scores[2],
+        np.array(told, np.float32).reshape(len(items), len(flows), 4),
+        np.array([max((one.score for one in each), default=0.0) for each in found]),
+        np.array([busy(item.turn) for item in items]),
+        parts.lexicon.known(material.counts, rows),
+        np.array([len(item.text.split()) for item in items], float),
+        np.tile(np.pad(parts.learnt, (0, no_none)), (len(items), 1)),
+        material.targets[rows],
+        np.tile(np.zeros(len(flows), bool) if gone is None else gone, (len(items), 1)),
+        parts.space.distance(inputs[:, : material.features]),
+        np.full(len(items), part),
+    )
+
+
+def join_rows(many: Sequence[Seen]) -> Seen:
+    """The rows of all, one after the other."""
+    columns: list[Any] = [np.concatenate(column) for column in zip(*many, strict=True)]
+    return Seen(*columns)
+
+
+def sampled(rows: Numbers, flows: int, seed: int) -> Numbers:
+    """At most so many rows as can be fitted on, by lot, in order."""
+    most = max(500, _MOST_CELLS // (flows + 1))
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+
+
+def left_out(
+    material: Material, rows: Sequence[HeadRow], taught: Numbers, c: float, seed: int
+) -> tuple[Seen, Seen] | None:
+    """Judge turns four times by parts that never learnt a quarter of the flows.
+
+    Args:
+        material: The rows first, then what else is learnt from.
+        rows: Labelled turns.
+        taught: Items that are learnt from.
+        c: Regularization.
+        seed: Decides which flows are left out together, and which turns of the others are held out with them.
+
+    Returns:
+        The turns as if recall had not heard of these flows either, which is what is out of scope; and with recall as it
+        is, which is what a new flow is. None where flows are too few.
+    """
+    flows = len(material.flows)
+    if flows < _FEWEST:
+        return None
+    chance = np.random.default_rng(seed + 1)
+    group_of = chance.permutation(flows) % _PARTS
+    single = taught[(taught < len(rows))]
+    wanting = single[material.targets[single] < flows]
+    turns = sampled(wanting, max(flows, _MOST_CELLS // _ROWS), seed)
+    nones = single[material.targets[single] == flows]
+    rest = np.sort(chance.permutation(taught[taught >= len(rows)])[:_ROWS])
+    names = sorted({rows[row].group for row in turns})
+    part_of = dict(zip(names, chance.permutation(len(names)) % _PARTS, strict=True))
+    parts = np.array([part_of[rows[row].group] for row in turns])
+    outside: list[Seen] = []
+    apart: list[Seen] = []
+    for part in range(_PARTS):
+        gone = group_of == part
+        hidden = gone[material.targets[turns]]
+        asked = np.concatenate([turns[hidden], turns[~hidden & (parts == part)]])
+        train = np.concatenate([turns[~hidden & (parts != part)], nones, rest])
+        train = train[~np.append(gone, False)[material.targets[train]]]
+        if len(np.unique(material.targets[train])) < 2 or not len(asked):
+            continue
+        fitted = material.fit(train, c)
+        unheard = _unheard(material, rows, asked, np.concatenate([turns, rest]), gone)
+        outside.append(judge_rows(material, fitted, asked, unheard, part, gone))
+        apart.append(judge_rows(material, fitted, asked, [rows[row].recalled for row in asked], part))
+    return (join_rows(outside), join_rows(apart)) if outside else None
+
+
+def _unheard(
+    material: Material,
+    rows: Sequence[HeadRow],
+    asked: Numbers,
+    pool: Numbers,
+    gone: Mask,
+) -> list[list[Any]]:
+    """What recall would find if some flows were not there: by similarity anew, with the fused scores as they were."""
+    pool = pool[[material.items[item].label != NONE for item in pool]]
+    pool = pool[~gone[material.targets[pool]]]
+    found = neighbours(
+        material.vectors[asked],
+        [rows[row].group for row in asked],
+        material.vectors[pool],
+        [material.items[item].label for item in pool],
+        [material.items[item].group for item in pool],
+    )
+    held = [{one.name: one.score for one in rows[row].recalled} for row in asked]
+    return [
+        [one._replace(score=scores.get(one.name, 0.0)) for one in each]
+        for each, scores in zip(found, held, strict=True)
+    ]
 
 
 def neighbours(

@@ -1,10 +1,10 @@
-"""Fits the rule for several flows in one message on labelled turns, and finds the clauses to train heads on (F10)."""
+"""Fits the rule for several flows in one message on labelled turns, and finds the clauses to train heads on."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from jazzmine_dspy.program.clauses import CONNECTORS, NONE, ClauseRule, Ranking
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClauseRow", "Judge", "Labelled", "Train", "fit_clause_rule", "training_clauses", "unseen"]
+    from jazzmine_dspy.optimize.heads._rows import HeadRow
 
 Judge = Callable[[Sequence[str]], Sequence[Ranking]]
 """Ranks the labels of each text, best first."""
@@ -23,30 +23,14 @@ Judge = Callable[[Sequence[str]], Sequence[Ranking]]
 FOLDS = 3
 Row = TypeVar("Row")
 _ALL = tuple(name for name, _ in CONNECTORS)
+_MOST_TRAINING = 6_000
+"""Rows that a judge is trained on at most."""
+
 _MOST = 12
 """Cuts that count where texts are compared."""
 
 _MARGINS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """What is taken from the odds of several flows, until messages of one flow lose little enough."""
-
-
-class Labelled(Protocol):
-    """What is read of a labelled turn."""
-
-    @property
-    def text(self) -> str:
-        """The message."""
-        ...
-
-    @property
-    def flows(self) -> tuple[str, ...]:
-        """What it wants, in order."""
-        ...
-
-    @property
-    def group(self) -> str:
-        """The conversation that it is from."""
-        ...
 
 
 class ClauseRow(NamedTuple):
@@ -74,7 +58,7 @@ def unseen(rows: Iterable[ClauseRow], texts: Iterable[str]) -> list[ClauseRow]:
 
 
 def training_clauses(
-    rows: Sequence[Labelled], rule: ClauseRule | None, *, seed: int = 0, most: int = 8_000
+    rows: Sequence[HeadRow], rule: ClauseRule | None, *, seed: int = 0, most: int = 8_000
 ) -> list[ClauseRow]:
     """What messages of several flows teach a head: one row for each clause and its flow.
 
@@ -125,12 +109,11 @@ def training_clauses(
 
 
 def fit_clause_rule(
-    rows: Sequence[Labelled],
+    rows: Sequence[HeadRow],
     train: Train,
     *,
     seed: int,
     most: int = 1_200,
-    most_training: int = 6_000,
     worth: float = 5.0,
 ) -> tuple[ClauseRule | None, dict[str, Any]]:
     """Fit the rule on labelled turns, by judges that saw none of the clauses that they are asked about.
@@ -143,7 +126,6 @@ def fit_clause_rule(
         train: Trains a judge; called once for each of three folds and each of the two ways to answer several flows.
         seed: Decides samples and folds.
         most: Messages that are judged, half of them of several flows as far as there are so many.
-        most_training: Rows that a judge is trained on at most.
         worth: Messages of several flows that must be won for each message of one flow or none that is lost.
 
     Returns:
@@ -160,7 +142,7 @@ def fit_clause_rule(
         return None, facts
     best: tuple[float, ClauseRule | None] = (0.0, None)
     for kind, rule in {"clauses": start, "together": start.model_copy(update={"together": 0.5})}.items():
-        asked = _asked(held, rule, train, seed, most, most_training)
+        asked = _asked(held, rule, train, seed, most)
         if not asked:
             continue
         exact, made, facts[kind] = _tried(asked, rule, worth)
@@ -201,11 +183,9 @@ def _tried(
     return exact, made, facts
 
 
-def _asked(
-    rows: Sequence[Labelled], rule: ClauseRule, train: Train, seed: int, most: int, most_training: int
-) -> list[Asked]:
+def _asked(rows: Sequence[HeadRow], rule: ClauseRule, train: Train, seed: int, most: int) -> list[Asked]:
     """A sample of messages with what a judge says of them that saw no message of their group, and no clause."""
-    sampled: list[Labelled] = []
+    sampled: list[HeadRow] = []
     kinds = {several: [row for row in rows if (len(row.flows) > 1) is several] for several in (True, False)}
     for several, of in kinds.items():
         # Of messages that share clauses, many have no place in a fold: three times as many are dealt as are wanted.
@@ -215,7 +195,7 @@ def _asked(
         several: [row for row in sampled if folds[row.text] >= 0 and (len(row.flows) > 1) is several]
         for several in kinds
     }
-    taken: list[Labelled] = []
+    taken: list[HeadRow] = []
     for several, of in dealt.items():
         taken += _sampled(of, max(most // 2, most - len(dealt[not several])), seed)
     total, kept = (Counter(min(len(row.flows), 3) for row in each) for each in (rows, taken))
@@ -228,7 +208,7 @@ def _asked(
         known = unseen((row for row in clauses if row.group not in groups), (row.text for row in out))
         if not out or not known:
             continue
-        judge = train(_sampled(known, most_training, seed))
+        judge = train(_sampled(known, _MOST_TRAINING, seed))
         parts = [rule.parts(row.text) or (row.text,) for row in out]
         texts = list(dict.fromkeys(text for held in parts for text in held))
         rankings = dict(zip(texts, judge(texts), strict=True))
@@ -239,7 +219,7 @@ def _asked(
     return asked
 
 
-def _folds(rows: Sequence[Labelled], seed: int) -> dict[str, int]:
+def _folds(rows: Sequence[HeadRow], seed: int) -> dict[str, int]:
     """The fold of each message: all of one group, or that share a clause, have the same, or none (-1).
 
     Where clauses are used again and again, all messages hang together; then those are kept whose clauses happen to be
@@ -264,7 +244,7 @@ def _folds(rows: Sequence[Labelled], seed: int) -> dict[str, int]:
 
 
 def _aligned(
-    rule: ClauseRule, rows: Sequence[Labelled], texts: Sequence[str]
+    rule: ClauseRule, rows: Sequence[HeadRow], texts: Sequence[str]
 ) -> list[list[tuple[tuple[str, ...], float]]]:
     """For each message the ways to cut it into as many clauses as it has flows, with what speaks for them.
 
@@ -297,7 +277,7 @@ def _aligned(
     return found
 
 
-def _rows(rows: Sequence[Labelled], texts: Sequence[tuple[str, ...] | None]) -> list[ClauseRow]:
+def _rows(rows: Sequence[HeadRow], texts: Sequence[tuple[str, ...] | None]) -> list[ClauseRow]:
     return [
         ClauseRow(text, flow, row.group)
         for row, held in zip(rows, texts, strict=True)
@@ -343,9 +323,9 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().split()).strip(" ,.;?!")
 
 
-def _once(rows: Sequence[Labelled]) -> list[Labelled]:
+def _once(rows: Sequence[HeadRow]) -> list[HeadRow]:
     """Each text once, by the first row of it."""
-    held: dict[str, Labelled] = {}
+    held: dict[str, HeadRow] = {}
     for row in rows:
         held.setdefault(_plain(row.text), row)
     return list(held.values())

@@ -1,30 +1,30 @@
-"""Trains the local head of the selection on labelled turns (C2)."""
+"""Trains the local head of the selection on labelled turns."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jazzmine_dspy.models.errors import DatasetError, InputError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.heads import _fit as fitting
-from jazzmine_dspy.optimize.heads._blend import log_loss
-from jazzmine_dspy.optimize.heads._left_out import LeftOut, left_out
-from jazzmine_dspy.optimize.heads._open import UNKNOWN_SHARE
-from jazzmine_dspy.optimize.heads._result import HeadWithout, TrainedHead
+from jazzmine_dspy.optimize.heads._blend import Weighed, blend_scores, fit_blend, fit_new, log_loss
+from jazzmine_dspy.optimize.heads._open import fit_open
+from jazzmine_dspy.optimize.heads._parts import Scope
 from jazzmine_dspy.optimize.heads._rows import (
     HeadRow,
     Item,
     Material,
     Parts,
     Seen,
-    blank,
-    fill,
     group_folds,
+    join_rows,
+    judge_rows,
+    left_out,
     neighbours,
-    told_of,
     usable,
 )
 from jazzmine_dspy.optimize.heads.clauses import ClauseRow, Judge, fit_clause_rule, training_clauses
@@ -32,7 +32,7 @@ from jazzmine_dspy.program import ports
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads._blend import Blend
-from jazzmine_dspy.program.heads._open import Space
+from jazzmine_dspy.program.heads._open import NEAR
 from jazzmine_dspy.program.ports import SelectionOutput
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating]
     Numbers = NDArray[np.int64]
 
-__all__ = ["HeadRow", "TrainedHead", "group_folds", "retrain_selection_head", "train_selection_head"]
-
 REGULARIZATIONS = (0.3, 1.0, 3.0, 10.0)
 """Values of C that are tried: the larger, the closer the fit."""
 
@@ -53,6 +51,30 @@ _LARGE = 4_000
 """Rows from which on fewer folds and values of C are tried, to end within minutes."""
 
 _MOST_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class TrainedHead:
+    """A head, and what it answers on turns that it was not trained on.
+
+    Args:
+        head: Trained on all rows.
+        judgements: Of each row by a head whose parts saw no turn of its conversation, nor did the weights that are
+            fitted to judgements; empty where there were no rows. C, the kind of open-set score, the rule for several
+            flows and what flows left out look like are chosen once, on all rows.
+        facts: JSON for the manifest: ``rows``, ``labels``, ``c``, ``weights``, ``open_set`` with the scores compared,
+            ``log_loss`` in nats and ``accuracy`` out of fold, ``clauses``.
+        weighed: What was fitted on answers of the parts.
+        c: Regularization of the parts.
+        scope: Which labels have a model over n-grams.
+    """
+
+    head: SelectionHead
+    judgements: list[SelectionOutput]
+    facts: dict[str, Any]
+    weighed: Weighed
+    c: float
+    scope: Scope
 
 
 def train_selection_head(
@@ -155,28 +177,23 @@ class _Training:
                 remedy="Label more conversations.",
             )
         self.folds = group_folds(groups, seed=seed, folds=FOLDS if len(groups) < _LARGE else 3)
-        self.rule, clause_facts = self._rule() if known is None else (known.head.rule, {})
-        clauses = training_clauses(self.rows, self.rule, seed=seed) if _several(self.rows) else []
+        several = any(len(row.flows) > 1 for row in self.rows)
+        self.rule, clause_facts = None if known is None else known.head.rule, dict[str, Any]()
+        if several and known is None:
+            self.rule, clause_facts = fit_clause_rule(self.rows, self._clause_judge, seed=seed)
+        clauses = training_clauses(self.rows, self.rule, seed=seed) if several else []
         items = [Item(row.text, row.turn, (*row.flows, NONE)[0], row.group) for row in self.rows]
-        shares: dict[tuple[str, str], int] = {}
-        for clause in clauses:
-            key = clause.text, clause.group
-            shares[key] = shares.get(key, 0) + 1
+        shares = Counter((clause.text, clause.group) for clause in clauses)
         items += [
-            Item(
-                clause.text,
-                Turn(text=clause.text),
-                clause.flow,
-                clause.group,
-                1 / shares[clause.text, clause.group],
-            )
-            for clause in clauses
-            if usable(clause.text)
+            Item(text, Turn(text=text), flow, group, 1 / shares[text, group])
+            for text, flow, group in clauses
+            if usable(text)
         ]
         items += [Item(text, Turn(text=text), flow, "") for text, flow in own]
         taught = np.array([len(row.flows) < 2 for row in self.rows] + [True] * (len(items) - len(self.rows)))
-        taught[_left_over(groups, seed)] = False
-        labels = fitting.labels_of([item.label for item, taken in zip(items, taught, strict=True) if taken])
+        # Of more rows that many are learnt from, by lot.
+        taught[np.random.default_rng(seed + 2).permutation(len(groups))[_MOST_ROWS:]] = False
+        labels = labels_of([item.label for item, taken in zip(items, taught, strict=True) if taken])
         if len(labels) < 2:
             raise DatasetError(
                 "A head needs turns of two labels at least", where=f"labels: {', '.join(labels) or 'none'}",
@@ -186,8 +203,6 @@ class _Training:
         self.taught = np.flatnonzero(taught)
         of_group = dict(zip(groups, self.folds, strict=True))
         self.item_folds = np.array([of_group.get(item.group, -1) if item.group else -1 for item in items])
-        self.columns = [label for label in labels if label != NONE]
-        self.has_none = NONE in labels
         self.facts: dict[str, Any] = {"rows": len(self.given), "examples": len(own), "labels": len(labels)}
         if clause_facts:
             self.facts["clauses"] = clause_facts
@@ -197,67 +212,45 @@ class _Training:
         c = self._chosen_c(held) if c is None else c
         parts = {fold: self.material.fit(self._without(fold), c) for fold in held}
         seen = self._seen(parts)
-        left = left_out(self.material, self.rows, self.taught, self.columns, c, self.seed)
-        distance = np.zeros(len(self.rows))
-        spaces = {fold: self.material.space(self._without(fold)) for fold in held}
-        for fold, space in spaces.items():
-            out = np.flatnonzero(self.folds == fold)
-            distance[out] = space.distance(self.material.inputs[out][:, : self.material.features])
-        weighed, facts = self._weighed(seen, self.folds, distance, left, None)
+        left = left_out(self.material, self.rows, self.taught, c, self.seed)
+        weighed, facts = self._weighed(seen, left, None)
         kind = facts["open_set"]["kept"]
         judgements: list[SelectionOutput] = [SelectionOutput((), 0.0, ())] * len(self.rows)
         for fold in held:
-            kept = np.flatnonzero(self.folds != fold)
-            mine, _ = self._weighed(seen.of(kept), self.folds[kept], distance[kept], left, kind)
-            head = self._built(parts[fold], mine, spaces[fold])
+            mine, _ = self._weighed(seen.of(self.folds != fold), left, kind)
+            head = self._built(parts[fold], mine)
             for number in np.flatnonzero(self.folds == fold):
                 judgements[number] = self._judged(head, self.rows[number], self.material.inputs[number])
-        head = self.whole(weighed, c)
-        without = []
-        for judge in left.judges:
-            mine, _ = self._weighed(seen, self.folds, distance, left.but(judge.part), kind)
-            without.append(HeadWithout(judge.flows, self._built(judge.parts, mine, judge.space)))
-        single = seen.targets >= 0
+        single = seen.of(seen.targets >= 0)
         right = [set(j.flows) == set(row.flows) for j, row in zip(judgements, self.rows, strict=True)]
         self.facts |= facts | {
             "c": c,
-            "log_loss": round(log_loss(fitting.score(weighed, seen.of(single)), seen.targets[single]), 4),
+            "log_loss": round(log_loss(blend_scores(weighed, single), single.targets), 4),
             "accuracy": round(float(np.mean(right)), 4),
         }
-        assumed = self.share
-        if assumed is None:
-            assumed = UNKNOWN_SHARE if facts["open_set"]["negatives"] == "flows left out" else 0.0
-        if not self.given:
-            judgements, self.folds = [], np.zeros(0, np.int64)
-        return TrainedHead(
-            head, judgements, self.folds, self.facts, weighed, c, self.material.scope, tuple(without), assumed
-        )
+        head, judgements = self.whole(weighed, c), judgements if self.given else []
+        return TrainedHead(head, judgements, self.facts, weighed, c, self.material.scope)
 
-    def whole(self, weighed: fitting.Weighed, c: float) -> SelectionHead:
+    def whole(self, weighed: Weighed, c: float) -> SelectionHead:
         """The head whose parts learn from all rows."""
-        space = self.material.space(self.taught) if weighed.open_set.kind == "mahalanobis" else None
-        return self._built(self.material.fit(self.taught, c), weighed, space)
+        return self._built(self.material.fit(self.taught, c), weighed)
 
-    def _built(self, parts: Parts, weighed: fitting.Weighed, space: Space | None) -> SelectionHead:
-        near = fitting.near_of(self.embedder)
-        return fitting.build(self.material, parts, weighed, space, self.rule, near)
+    def _built(self, parts: Parts, weighed: Weighed) -> SelectionHead:
+        # A run's own data do not tell from which cosine on a flow that was not learnt may be chosen: flows that are
+        # left out lie nearer to the others than those of another registry. None where it was not measured.
+        near = NEAR if self.embedder.fingerprint.startswith("minilm:") else None
+        return build(self.material, parts, weighed, self.rule, near)
 
     def _weighed(
-        self,
-        seen: Seen,
-        folds: Numbers,
-        distance: Floats,
-        left: LeftOut,
-        kind: Any,
-    ) -> tuple[fitting.Weighed, dict[str, Any]]:
-        weighed = fitting.fit_blend(seen, self.has_none, self.seed)
-        weighed = fitting.fit_new(weighed, left.apart, self.seed)
-        weighed, found = fitting.fit_open(
-            weighed, seen, folds, distance, left.outside, self.share, None if kind == "none" else kind
-        )
+        self, seen: Seen, left: tuple[Seen, Seen] | None, kind: Any
+    ) -> tuple[Weighed, dict[str, Any]]:
+        outside, apart = left or (None, None)
+        weighed = fit_blend(seen, NONE in self.material.labels, self.seed)
+        weighed = fit_new(weighed, apart, self.seed)
+        weighed, open_set = fit_open(weighed, seen, outside, self.share, None if kind == "none" else kind)
         weights = {"logistic": weighed.logistic, "means": weighed.means, **weighed.blend._asdict()}
         rounded = {name: np.round(weight, 4).tolist() for name, weight in weights.items() if name != "linear"}
-        return weighed, {"weights": rounded, "open_set": found}
+        return weighed, {"weights": rounded, "open_set": open_set}
 
     def _judged(self, head: SelectionHead, row: HeadRow, inputs: Floats) -> SelectionOutput:
         _, *texts = head.texts(row.text)
@@ -294,34 +287,26 @@ class _Training:
 
     def _seen(self, parts: dict[int, Parts]) -> Seen:
         """What each row's own fold says of it."""
-        told = told_of([row.recalled for row in self.rows], [row.turn for row in self.rows], self.columns)
-        made = blank(len(self.columns), *told)
-        for fold, held in parts.items():
-            out = np.flatnonzero(self.folds == fold)
-            fill(made, out, out, held, self.material)
-        made.targets[:] = [
-            -1 if len(row.flows) > 1 else self._column((*row.flows, NONE)[0]) for row in self.rows
-        ]
-        return made
-
-    def _column(self, label: str) -> int:
-        if label == NONE:
-            return len(self.columns) if self.has_none else -1
-        return self.columns.index(label) if label in self.columns else -1
-
-    def _rule(self) -> tuple[ClauseRule | None, dict[str, Any]]:
-        if not _several(self.rows):
-            return None, {}
-        return fit_clause_rule(self.rows, self._clause_judge, seed=self.seed)
+        outs = {fold: np.flatnonzero(self.folds == fold) for fold in parts}
+        seen = join_rows(
+            [
+                judge_rows(
+                    self.material, parts[fold], out, [self.rows[number].recalled for number in out], fold
+                )
+                for fold, out in outs.items()
+            ]
+        ).of(np.argsort(np.concatenate(list(outs.values()))))
+        seen.targets[[len(row.flows) > 1 for row in self.rows]] = -1
+        return seen
 
     def _clause_judge(self, rows: Sequence[ClauseRow]) -> Judge:
         """A quick judge of texts alone: the logistic part."""
-        labels = fitting.labels_of([row.flow for row in rows])
+        labels = labels_of([row.flow for row in rows])
         items = [Item(row.text, Turn(text=row.text), row.flow, row.group) for row in rows if usable(row.text)]
         material = Material(items, labels, self.embedder)
         parts = material.fit(np.arange(len(items)), 3.0)
-        weighed = fitting.Weighed(0.6, 0.0, Blend(lexical=1.0, bare=(1.0, 1.5, 0.0)))
-        head = fitting.build(material, parts, weighed, None, None)
+        weighed = Weighed(0.6, 0.0, Blend(lexical=1.0, bare=(1.0, 1.5, 0.0)))
+        head = build(material, parts, weighed, None, NEAR)
 
         def judge(texts: Sequence[str]) -> list[list[tuple[str, float]]]:
             names = tuple(label for label in labels if label != NONE)
@@ -346,13 +331,34 @@ def _rows_of(examples: Sequence[tuple[str, str]], embedder: EmbedderPort) -> lis
     ]
 
 
-def _several(rows: Sequence[HeadRow]) -> bool:
-    return any(len(row.flows) > 1 for row in rows)
+def build(
+    material: Material,
+    parts: Parts,
+    weighed: Weighed,
+    rule: ClauseRule | None,
+    near: float | None,
+) -> SelectionHead:
+    """The head as it serves, knowing what its parts learnt."""
+    kept = np.flatnonzero(parts.learnt)
+    labels = [material.labels[place] for place in kept]
+    weights = weighed.logistic * parts.logistic.weights + weighed.means * parts.means.weights
+    bias = weighed.logistic * parts.logistic.bias + weighed.means * parts.means.bias
+    lexicon = parts.lexicon._replace(weights=parts.lexicon.weights[:, kept], bias=parts.lexicon.bias[kept])
+    return SelectionHead(
+        labels,
+        weights[kept],
+        bias[kept],
+        lexical=lexicon.served(material.counts),
+        blend=weighed.blend,
+        open_set=weighed.open_set,
+        trust=weighed.trust,
+        space=parts.space if weighed.open_set.kind == "mahalanobis" else None,
+        rule=rule,
+        near=near,
+    )
 
 
-def _left_over(groups: Sequence[str], seed: int) -> Numbers:
-    """Rows that are not learnt from, where there are too many."""
-    if len(groups) <= _MOST_ROWS:
-        return np.zeros(0, np.int64)
-    order = np.random.default_rng(seed + 2).permutation(len(groups))
-    return np.sort(order[_MOST_ROWS:])
+def labels_of(names: Sequence[str]) -> list[str]:
+    """Labels in their order: flows by name, then "none" if it is one."""
+    found = set(names)
+    return [*sorted(found - {NONE}), *([NONE] if NONE in found else [])]

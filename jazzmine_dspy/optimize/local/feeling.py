@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.optimize.heads.feeling import fit_feeling
+from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.program.heads.acts.view import last_said
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
+from jazzmine_dspy.program.heads.feeling.linear import MOST_ROWS
+from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment, fit_sentiment
+from jazzmine_dspy.program.heads.feeling.sentiment import row_of as sentiment_row
+from jazzmine_dspy.program.heads.feeling.topic import Topic, fit_topic
+from jazzmine_dspy.program.heads.feeling.topic import row_of as topic_row
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 FEWEST = 50
@@ -48,3 +58,87 @@ def fit_own_feeling(
     artifacts.bind_recall(plain, embedder)
     decisions = plain.decide_many([each.turn for each in labelled], workers=1)
     return fit_feeling(labelled, decisions, embedder, start, seed)
+
+
+class Phrase(NamedTuple):
+    """A message with its sentiment, besides the turns of a dataset.
+
+    Args:
+        text: The message.
+        sentiment: From -1.0 to 1.0.
+        group: Phrases of one group are left out together; those of "" set no threshold.
+        weight: What it counts; a turn counts 1.0.
+    """
+
+    text: str
+    sentiment: float
+    group: str = ""
+    weight: float = 1.0
+
+
+def fit_feeling(
+    examples: Sequence[Example],
+    decisions: Sequence[TurnDecision],
+    embedder: EmbedderPort,
+    start: FeelingHead | None,
+    seed: int = 0,
+    phrases: Sequence[Phrase] = (),
+) -> FeelingHead | None:
+    """Fit sentiment and change of topic on the turns that have these labels.
+
+    Args:
+        examples: Labelled turns; of more than 2,000 that many are drawn.
+        decisions: What a program decides for them that has not learnt their commands.
+        embedder: Gives the features.
+        start: A head to stay near to; it keeps what no turn labels.
+        seed: Of the draw.
+        phrases: Further messages.
+
+    Returns:
+        The head; ``start`` where nothing is labelled.
+    """
+    if len(examples) > MOST_ROWS:
+        drawn = sorted(np.random.default_rng(seed).permutation(len(examples))[:MOST_ROWS])
+        examples = [examples[place] for place in drawn]
+        decisions = [decisions[place] for place in drawn]
+    felt = [each for each in examples if each.labels.sentiment is not None]
+    shifts = [
+        (each, decision)
+        for each, decision in zip(examples, decisions, strict=True)
+        if each.labels.is_continuation is not None and each.turn.history
+    ]
+    sentiment = start.sentiment if start is not None else None
+    topic = start.topic if start is not None else None
+    if felt:
+        sentiment = _fit_sentiment(felt, phrases, embedder, start)
+    if shifts:
+        topic = _fit_topic(shifts, embedder, start)
+    if sentiment is None or topic is None or not (felt or shifts):
+        return start
+    return FeelingHead(sentiment, topic)
+
+
+def _fit_sentiment(
+    examples: Sequence[Example],
+    phrases: Sequence[Phrase],
+    embedder: EmbedderPort,
+    start: FeelingHead | None,
+) -> Sentiment:
+    turns = [Phrase(each.turn.text, each.labels.sentiment or 0.0, each.conversation_id) for each in examples]
+    texts, labels, groups, weights = zip(*turns, *phrases, strict=True)
+    features = embedder.features(texts)
+    rows = np.stack([sentiment_row(text, row) for text, row in zip(texts, features, strict=True)])
+    return fit_sentiment(rows, labels, groups, np.array(weights), start.sentiment if start else None)
+
+
+def _fit_topic(
+    shifts: Sequence[tuple[Example, TurnDecision]], embedder: EmbedderPort, start: FeelingHead | None
+) -> Topic:
+    rows = []
+    for each, decision in shifts:
+        said = last_said(each.turn)
+        seen = embedder.features([each.turn.text, *([said] if said else [])])
+        rows.append(topic_row(each.turn, decision.commands, seen[0], seen[1] if said else None))
+    left = [not each.labels.is_continuation for each, _ in shifts]
+    groups = [each.conversation_id for each, _ in shifts]
+    return fit_topic(np.stack(rows), left, groups, start.topic if start else None)

@@ -6,11 +6,14 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.report import RecallChoice
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.models.flows import Flow
@@ -19,6 +22,7 @@ from jazzmine_dspy.optimize.local.rows import Exclusions, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
+from jazzmine_dspy.program.turn import TurnProgram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,21 +47,12 @@ class Question(NamedTuple):
     summaries: tuple[str, ...]
 
 
-class Choice(NamedTuple):
-    """A tried configuration with its recall at 1, 3 and 5: shares of turns whose flows are all among the first k."""
-
-    name: str
-    at: tuple[float, float, float]
-    n: int
-    kept: bool = False
-
-
 class FittedRecall(NamedTuple):
     """Settings of the ranking, labelled turns in the index, and the configurations that were tried."""
 
     settings: RecallSettings
     examples: tuple[IndexExample, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[RecallChoice, ...]
 
     def facts(self) -> dict[str, Any]:
         """The same as JSON."""
@@ -65,11 +60,13 @@ class FittedRecall(NamedTuple):
             "settings": self.settings._asdict(),
             "examples": len(self.examples),
             "choices": [
-                {"name": one.name, **{f"recall_at_{k}": round(v, 4) for k, v in zip(_AT, one.at, strict=True)},
-                 "n": one.n, "kept": one.kept}
+                {
+                    key: round(value, 4) if isinstance(value, float) else value
+                    for key, value in asdict(one).items()
+                }
                 for one in self.choices
             ],
-        }  # fmt: skip
+        }
 
 
 def index_examples(registry: FlowRegistry, examples: Sequence[Example]) -> list[IndexExample]:
@@ -89,11 +86,24 @@ def index_examples(registry: FlowRegistry, examples: Sequence[Example]) -> list[
         if (
             len(labels) == 1
             and labels[0] in registry
-            and not _context_only(text)
+            and acts.plain(text) not in acts.YES | acts.NO
+            and any(character.isalpha() for character in text)
             and not is_ruled(registry, example)
         ):
             by_text.setdefault((text, labels[0]), (example.turn.text, labels[0], example.conversation_id))
     return [row for (text, _), row in by_text.items() if len(flows[text]) == 1]
+
+
+def with_index(program: TurnProgram, examples: Sequence[IndexExample]) -> TurnProgram:
+    """A copy of a program with an index of its flows and of labelled turns, ranked by the settings of its policy."""
+    copy = program.with_policy(program.policy)
+    artifacts.bind_recall(copy, copy.bindings.embedder, documents(examples))
+    return copy
+
+
+def documents(examples: Sequence[IndexExample]) -> list[dict[str, str]]:
+    """Lines of ``examples.jsonl``."""
+    return [{"text": text, "flow": flow, "conversation": group} for text, flow, group in examples]
 
 
 def one_vector_each(registry: FlowRegistry) -> FlowRegistry:
@@ -147,7 +157,7 @@ def fit_recall(
     texts = [text for flow in registry.values() for text in flow.examples]
     warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in questions)])
     default = RecallSettings()
-    tried: list[Choice] = []
+    tried: list[RecallChoice] = []
     kinds: list[tuple[str, FlowRegistry, list[IndexExample]]] = [
         ("one vector for each flow", one_vector_each(registry), []),
         ("one for each text of a flow", registry, []),
@@ -164,7 +174,7 @@ def fit_recall(
     if examples and results[2][1].mean() > results[1][1].mean():
         best_place = 2
     lists, best = results[best_place]
-    tried[best_place] = tried[best_place]._replace(kept=True)
+    tried[best_place] = replace(tried[best_place], kept=True)
     settings, steps = _fit_settings(lists, default, best, any(each.summaries for each in questions))
     return FittedRecall(settings, tuple(examples) if best_place == 2 else (), (*tried, *steps))
 
@@ -203,7 +213,7 @@ class _RankedLists:
 
 def _fit_settings(
     lists: _RankedLists, settings: RecallSettings, best: NDArray[np.float64], summaries: bool
-) -> tuple[RecallSettings, list[Choice]]:
+) -> tuple[RecallSettings, list[RecallChoice]]:
     start = settings
     groups: list[list[dict[str, float]]] = [
         [{"rrf_k": k, "sparse": w} for k in (1, 10, 60) for w in (0.0, 0.25, 0.5, 1.0)],
@@ -212,7 +222,7 @@ def _fit_settings(
     ]
     if summaries:
         groups.append([{"summary": factor} for factor in (0.0, 0.15, 0.3, 0.6)])
-    steps: list[Choice] = []
+    steps: list[RecallChoice] = []
     for group in groups:
         options = []
         for change in group:
@@ -224,7 +234,7 @@ def _fit_settings(
         winner, hits = options[place]
         if _significant(hits, best):
             settings, best = winner, hits
-            steps = [one._replace(kept=number == first + place) for number, one in enumerate(steps)]
+            steps = [replace(one, kept=number == first + place) for number, one in enumerate(steps)]
     return settings, steps
 
 
@@ -234,9 +244,9 @@ def _significant(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> bool
     return bool(gained.mean() > error)
 
 
-def _choice(name: str, hits: NDArray[np.float64]) -> Choice:
+def _choice(name: str, hits: NDArray[np.float64]) -> RecallChoice:
     one, three, five = (float(value) for value in hits.mean(axis=0))
-    return Choice(name, (one, three, five), len(hits))
+    return RecallChoice(name, one, three, five, len(hits))
 
 
 def _settings_name(default: RecallSettings, settings: RecallSettings) -> str:
@@ -246,7 +256,3 @@ def _settings_name(default: RecallSettings, settings: RecallSettings) -> str:
         if value != usual
     ]
     return ", ".join(changed) or "the default settings"
-
-
-def _context_only(text: str) -> bool:
-    return acts.plain(text) in acts.YES | acts.NO or not any(character.isalpha() for character in text)

@@ -44,11 +44,6 @@ class Row(NamedTuple):
         """Candidates from recall."""
         return self.state.recalled
 
-    @property
-    def load(self) -> Load:
-        """Whether a flow runs before the turn."""
-        return self.example.turn.load
-
 
 class Exclusions:
     """Conversations to hide from a turn during training: its own, and those with the same text."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jazzmine_dspy.artifacts.recall import recall_numbers
@@ -11,14 +11,21 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.reliability import Reliability, reliability_of
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.heads.training import TrainedHead
-from jazzmine_dspy.optimize.local.acts import fit_acts
+from jazzmine_dspy.optimize.heads._rows import HeadRow
+from jazzmine_dspy.optimize.heads.training import TrainedHead, retrain_selection_head, train_selection_head
 from jazzmine_dspy.optimize.local.feeling import fit_own_feeling
-from jazzmine_dspy.optimize.local.heads import fit_fallback, fit_head, refit_head
-from jazzmine_dspy.optimize.local.indexing import documents as documents
-from jazzmine_dspy.optimize.local.indexing import with_index
-from jazzmine_dspy.optimize.local.recall import FittedRecall, IndexExample, fit_recall, index_examples
-from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows
+from jazzmine_dspy.optimize.local.recall import (
+    FittedRecall,
+    IndexExample,
+    fit_recall,
+    index_examples,
+    with_index,
+)
+from jazzmine_dspy.optimize.local.recall import documents as documents
+from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows, warm
+from jazzmine_dspy.optimize.local.weights import head_example
+from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.heads.acts import ActsHead
 from jazzmine_dspy.program.turn import TurnProgram
 
 
@@ -31,7 +38,6 @@ class TrainedLocal:
         recall: How the index was fitted; None if it was not.
         head: The head of selection; None without one.
         rows: The turns that trained it.
-        scores: Minimum recall scores for a choice by recall alone, by load.
         examples: Labelled turns in the index.
         turns: Labelled turns that it was trained on.
     """
@@ -40,7 +46,6 @@ class TrainedLocal:
     recall: FittedRecall | None = None
     head: TrainedHead | None = None
     rows: tuple[Row, ...] = ()
-    scores: Mapping[Load, float] = field(default_factory=dict)
     examples: tuple[IndexExample, ...] = ()
     turns: int = 0
 
@@ -79,22 +84,24 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
     """
     program = start.with_policy("local")
     program = program.bind(heads=dict.fromkeys(program.bindings.heads))
-    recall = _index(context, program, examples)
-    if recall is not None:
+    embedder, recall = program.bindings.embedder, None
+    if context.recipe.recall and embedder is not None and program.registry:
+        recall = fit_recall(program.registry, embedder, examples, seed=context.recipe.seed)
         numbers = recall_numbers(recall.settings)
         program = with_index(
             program.with_policy(program.policy.model_copy(update={"recall": numbers})), recall.examples
         )
     rows = tuple(collect_rows(program, examples, exclude=Exclusions(examples)))
     head = _head(context, program, rows)
-    scores = fit_fallback(rows) if program.bindings.embedder is not None else {}
-    if scores:
-        program = program.with_policy(program.policy.model_copy(update={"fallback_score": dict(scores)}))
+    if embedder is not None:
+        program = program.with_policy(
+            program.policy.model_copy(update={"fallback_score": fit_fallback(rows)})
+        )
     if head is not None:
         program.bind(heads={"select": head.head})
     _bind_rest(context, program, examples)
     indexed = recall.examples if recall is not None else ()
-    return TrainedLocal(program, recall, head, rows, scores, indexed, len(rows))
+    return TrainedLocal(program, recall, head, rows, indexed, len(rows))
 
 
 def retrain_local(
@@ -113,35 +120,103 @@ def retrain_local(
     program = with_index(program, indexed) if indexed else program.with_policy(program.policy)
     # The head learns nothing from recall here, so the own conversation need not be hidden.
     rows = tuple(collect_rows(program, labelled))
-    if trained.head is not None:
-        head = refit_head(program, rows, trained.head, context.recipe.seed)
+    embedder = program.bindings.embedder
+    if trained.head is not None and embedder is not None:
+        warm(embedder, [row.state.text for row in rows])
+        head = retrain_selection_head(
+            trained.head,
+            [head_row(row) for row in rows],
+            embedder=embedder,
+            seed=context.recipe.seed,
+            examples=own_examples(program),
+            flows=tuple(program.registry),
+        )
         program.bind(heads={"select": head})
     _bind_rest(context, program, examples)
-    return TrainedLocal(program, trained.recall, trained.head, rows, trained.scores, indexed, len(rows))
-
-
-def _index(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> FittedRecall | None:
-    embedder = program.bindings.embedder
-    if not context.recipe.recall or embedder is None or not program.registry:
-        return None
-    return fit_recall(program.registry, embedder, examples, seed=context.recipe.seed)
+    return TrainedLocal(program, trained.recall, trained.head, rows, indexed, len(rows))
 
 
 def _head(context: RunContext, program: TurnProgram, rows: Sequence[Row]) -> TrainedHead | None:
-    recipe = context.recipe
-    if not recipe.head or program.bindings.embedder is None:
+    """Train the head of selection on labelled turns and on the texts of the flows; None if the recipe has none."""
+    recipe, embedder = context.recipe, program.bindings.embedder
+    if not recipe.head or embedder is None:
         return None
+    share = recipe.open_set.share
     try:
-        return fit_head(program, rows, recipe.seed, out_of_scope_share=recipe.open_set.share)
+        return train_selection_head(
+            [head_row(row) for row in rows],
+            embedder=embedder,
+            seed=recipe.seed,
+            examples=own_examples(program),
+            flows=tuple(program.registry),
+            out_of_scope_share=program.registry.out_of_scope_share if share is None else share,
+        )
     except DatasetError as error:
         context.progress.note(f"no head is trained: {error.message}")
         return None
 
 
 def _bind_rest(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> None:
-    acts = fit_acts(program, examples, context.recipe.seed) if context.recipe.acts else None
-    if acts is not None:
-        program.bind(heads={"understand": acts})
-    feeling = fit_own_feeling(program, examples, context.dataset.fingerprint, context.recipe.seed)
+    embedder, seed = program.bindings.embedder, context.recipe.seed
+    labelled = [each for each in examples if each.labels.commands is not None]
+    if context.recipe.acts and labelled and embedder is not None:
+        turns = [head_example(program, each) for each in labelled]
+        program.bind(heads={"understand": ActsHead.train(turns, seed, embedder=embedder)})
+    feeling = fit_own_feeling(program, examples, context.dataset.fingerprint, seed)
     if feeling is not None:
         program.bind(heads={"enhance": feeling})
+
+
+def selection_label(example: Example) -> str:
+    """The first flow that a turn starts, or none."""
+    return example.labels.flows[0] if example.labels.flows else NONE
+
+
+def fit_fallback(rows: Iterable[Row]) -> dict[Load, float]:
+    """Minimum recall scores for starting the best candidate, for turns without and with a running flow.
+
+    Of all thresholds the one that gets most training turns right is taken; of equal ones the highest, since a
+    flow started wrongly costs more than one not started. Turns that a rule answers do not count.
+    """
+    thresholds: dict[Load, float] = {"idle": 2.0, "busy": 2.0}
+    rows_of_load: dict[Load, list[tuple[float, bool, bool]]] = {"idle": [], "busy": []}
+    for row in rows:
+        if row.recalled and not row.ruled:
+            best, gold = row.recalled[0], list(row.wanted)
+            rows_of_load[row.example.turn.load].append((best.score, [best.name] == gold, not gold))
+    for load, scored in rows_of_load.items():
+        if scored:
+            thresholds[load] = _best_threshold(scored)
+    return thresholds
+
+
+def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:
+    """Scans thresholds downwards: turns at or above the threshold change from "none" to their best candidate."""
+    ranked = sorted(scored, reverse=True)
+    right = best = sum(none for _, _, none in ranked)
+    threshold = 2.0
+    for place, (score, hit, none) in enumerate(ranked):
+        right += hit - none
+        last = place + 1 == len(ranked) or ranked[place + 1][0] < score
+        if last and right > best:
+            best, threshold = right, score
+    return threshold
+
+
+def head_row(row: Row) -> HeadRow:
+    """A row in the form for the training of the head."""
+    return HeadRow(
+        row.state.text,
+        row.example.turn,
+        row.wanted,
+        row.example.conversation_id,
+        row.recalled,
+        row.state.hidden,
+    )
+
+
+def own_examples(program: TurnProgram) -> list[tuple[str, str]]:
+    """Texts of the flows themselves, with their names."""
+    return [
+        (text, flow.name) for flow in program.registry.values() for text in (*flow.examples, flow.description)
+    ]

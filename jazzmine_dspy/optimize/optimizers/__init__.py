@@ -11,8 +11,7 @@ from jazzmine_dspy.optimize.optimizers import (
     random_search,
     simba,
 )
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, Optimizer, optimizer
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, Optimizer, OptimizerTools, optimizer
 
 __all__ = [
     "Candidate",

@@ -11,8 +11,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.optimize.optimizers.bootstrap import few_shot
 from jazzmine_dspy.optimize.optimizers.compiling import compiled
 from jazzmine_dspy.optimize.optimizers.gepa import reflective
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, optimizer
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, optimizer
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram
 

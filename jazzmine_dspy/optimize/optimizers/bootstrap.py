@@ -14,8 +14,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.optimize.optimizers.compiling import compiled
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, assert_alive, optimizer
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, assert_alive, optimizer
 from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram

@@ -18,8 +18,7 @@ from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.lm.native import wrap
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, calls_per_turn
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram
 

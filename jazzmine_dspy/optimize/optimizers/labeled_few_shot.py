@@ -8,8 +8,7 @@ import dspy
 
 from jazzmine_dspy.datasets.demos import demo_pool
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, assert_alive, optimizer
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, assert_alive, optimizer
 from jazzmine_dspy.program.turn import TurnProgram
 
 _POOL = 48

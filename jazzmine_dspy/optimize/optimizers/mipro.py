@@ -10,8 +10,7 @@ import dspy
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.optimizers.compiling import compiled
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, optimizer
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, optimizer
 from jazzmine_dspy.program.turn import TurnProgram
 
 

@@ -8,8 +8,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.optimize.optimizers.bootstrap import bootstrap
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled_few_shot
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, optimizer
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, optimizer
 from jazzmine_dspy.program.turn import TurnProgram
 
 

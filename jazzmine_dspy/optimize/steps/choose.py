@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.optimize.comparing import MARGIN, difference_with_error
+from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.significance import Difference, Linear, paired_metric
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
+
+MARGIN = 0.02
+"""Gain that one LM call a turn must bring. Candidates within this distance count as near."""
 
 PRICE = {"quality": 0.0, "cost": MARGIN, "calls": 2 * MARGIN}
 """Gain of the objective that one LM call a turn must bring, by the preference of the recipe."""
@@ -18,7 +23,8 @@ def choose(context: RunContext, state: RunState) -> RunState:
 
     The expected gain over the base combines the gain on unseen turns with the prior: what programs of this kind gained
     on other datasets with as many labelled conversations. A contender that breaks a constraint does not ship. On a tie
-    the program that the run starts from stays, else the base.
+    the program that the run starts from stays, else the base. A local program without a head
+    ties with the base unless its gain is likely.
     """
     base = next(each for each in state.contenders if each.kind == "base")
     verdicts = tuple(_verdict(context, each, base) for each in state.contenders)
@@ -46,9 +52,29 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
     difference, error = paired
     gain = Gain(difference.value, error)
+    broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     if each.kind == "local" and (each.local is None or each.local.trained.head is None):
         # The prior covers only local programs without a head.
         gain = expected_gain(shipped_prior(), context.labelled_conversations, difference.value, error)
-    broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
+        if gain.mean > 0 and not gain.likely:
+            broken = (*broken, f"a gain over the base is only {gain.probability:.0%} likely")
     worth = gain.mean - price
     return Verdict(each, score, difference, gain.mean, gain.sd, worth, broken)
+
+
+def difference_with_error(
+    mine: Evaluation, theirs: Evaluation, metric: str
+) -> tuple[Difference, float] | None:
+    """Paired difference on the turns that both answered, with its standard error; None if no turn has the metric."""
+    others = {turn.example.key: turn.scores for turn in theirs.turns if not turn.unanswered}
+    ours = [
+        turn
+        for turn in mine.turns
+        if not turn.unanswered and turn.example.key in others and metric in turn.scores
+    ]
+    pairs = [turn.scores for turn in ours], [others[turn.example.key] for turn in ours]
+    groups = [turn.example.conversation_id for turn in ours]
+    try:
+        return paired_metric(*pairs, groups, metric), Linear(*pairs, groups, metric).error
+    except InputError:
+        return None

@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.models.errors import LMUnansweredError
-from jazzmine_dspy.optimize.confidence import ConfidenceRow, set_gate
+from jazzmine_dspy.optimize.confidence import ConfidenceRow, passes, set_gate
 from jazzmine_dspy.optimize.context import COMPILE_TIME, JUDGE_TIME, RunContext
 from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn, with_states
-from jazzmine_dspy.optimize.state import Contender, LocalFit, RunState, Tried
+from jazzmine_dspy.optimize.state import Contender, Kind, LocalFit, RunState
 from jazzmine_dspy.optimize.steps.deciders import judge_deciders
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
@@ -66,12 +67,7 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
         context.progress.note("the program asks a language model and the run has none: it is not judged")
         return None
     keep = context.calls_kept(judging=False)
-    evaluation = evaluate_within(
-        context, f"judge {BEFORE}", previous.program, unseen, judge_lm=asks, keep_calls=keep
-    )
-    if evaluation is None:
-        return None
-    return Contender(BEFORE, "before", previous.program, evaluation, evaluation.usage["lm_calls_per_turn"])
+    return _judge(context, BEFORE, "before", previous.program, unseen, judge_lm=asks, keep_calls=keep)
 
 
 def _program_with_confidence(local: LocalFit) -> TurnProgram:
@@ -103,7 +99,8 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
     with asking_all() as ask:
         for number, (name, tried) in enumerate(models, 1):
             time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
-            work = functools.partial(_judge, context, name, tried, sample, keep, time, best.score)
+            settings = {"judge_lm": True, "keep_calls": keep, "time": time, "best": best.score}
+            work = functools.partial(_judge, context, name, "lm", tried.program, sample, **settings)
             if (one := ask(work)) is not None and not ask.awaited:
                 contenders.append(one)
     return contenders
@@ -112,25 +109,15 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
 def _judge(
     context: RunContext,
     name: str,
-    tried: Tried,
-    sample: Sequence[Example],
-    keep: int,
-    time: float,
-    best: float | None,
+    kind: Kind,
+    program: TurnProgram,
+    turns: Sequence[Example],
+    **settings: Any,
 ) -> Contender | None:
-    evaluation = evaluate_within(
-        context,
-        f"judge {name}",
-        tried.program,
-        sample,
-        judge_lm=True,
-        keep_calls=keep,
-        time=time,
-        best=best,
-    )
+    evaluation = evaluate_within(context, f"judge {name}", program, turns, **settings)
     if evaluation is None:
         return None
-    return Contender(name, "lm", tried.program, evaluation, evaluation.usage["lm_calls_per_turn"])
+    return Contender(name, kind, program, evaluation, evaluation.usage["lm_calls_per_turn"])
 
 
 def cascade(first: Contender, model: Contender) -> Contender | None:
@@ -199,9 +186,7 @@ def _fit_gate(first: Contender, lm_keys: Collection[str]) -> tuple[float | None,
         for turn in rest
     ]
     gate = set_gate([_confidence(turn) for turn in rest], rows).threshold
-    # A program leaves what is degraded to the next decider, however sure.
-    answered = [turn for turn in labelled if turn.decision is not None and not turn.degraded]
-    return gate, {turn.example.key: _confidence(turn) >= gate for turn in answered}
+    return gate, {turn.example.key: passes(turn, _confidence(turn), gate) for turn in labelled}
 
 
 def _confidence(turn: TurnResult) -> float:

@@ -7,45 +7,20 @@ from collections.abc import Iterator, Sequence
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.models.errors import (
-    ExtensionError,
     InputError,
     LMUnansweredError,
-    RecipeError,
     format_error,
 )
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.measuring import evaluate_within
-from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Contender, LocalFit
-from jazzmine_dspy.optimize.steps.local import PARTS, holdouts
-from jazzmine_dspy.program.bindings import BUILT_IN
+from jazzmine_dspy.optimize.steps.local import holdouts
 from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn, Decider
 from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.turn import TurnProgram
 
 SECONDS = float(DEADLINE)
 """Deadline of a turn, so that a decider that hangs does not stop the run."""
-
-
-def check_deciders(recipe: Recipe) -> None:
-    """Check that the deciders of a recipe are registered.
-
-    Raises:
-        RecipeError: a decider is not registered, or its package cannot be imported.
-    """
-    for name in recipe.deciders:
-        try:
-            known = name not in BUILT_IN and DECIDERS.get(name) is not None
-        except ExtensionError as error:
-            raise RecipeError(
-                error.message, where=f"deciders of {recipe.name}", remedy=error.remedy
-            ) from error
-        if not known:
-            raise RecipeError(
-                f"Nobody registered the decider {name!r}",
-                where=f"deciders of {recipe.name}",
-                remedy=f"Known are {', '.join(DECIDERS) or 'none'}: install the package that has it.",
-            )
 
 
 def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:

@@ -10,12 +10,20 @@ from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
-from jazzmine_dspy.models.decision import STAGES
-from jazzmine_dspy.optimize.confidence import GateFit, confidence_rows, fit, folds_of, out_of_fold, set_gate
-from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.heads.local import move_weights
+from jazzmine_dspy.optimize.confidence import (
+    confidence_rows,
+    fit,
+    folds_of,
+    is_closed,
+    out_of_fold,
+    passes,
+    set_gate,
+)
+from jazzmine_dspy.optimize.context import PARTS, RunContext
+from jazzmine_dspy.optimize.gates import Gate
 from jazzmine_dspy.optimize.local.feeling import fit_own_feeling
 from jazzmine_dspy.optimize.local.training import TrainedLocal, train_local
+from jazzmine_dspy.optimize.local.weights import move_weights
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.state import ConfidenceFit, LocalFit, RunState
 from jazzmine_dspy.program.turn import TurnProgram
@@ -28,8 +36,6 @@ was trained without its fold of conversations."""
 FOLDS = 5
 SHARES = (1 / 8, 1 / 4, 1 / 2)
 """Shares of the training conversations on the learning curve, between the base program (0) and all of them (1)."""
-
-PARTS = ("train", "dev_a", "dev_b")
 
 Train = Callable[[Sequence[Example]], TurnProgram]
 
@@ -168,7 +174,11 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
     if len({row.group for row in rows}) < FEWEST_CLUSTERS:
         return None
     start, part = shipped()[0], context.recipe.gates
-    labelled = [turn for turn in evaluation.turns if _is_judged(turn)]
+    labelled = [
+        turn
+        for turn in evaluation.turns
+        if turn.decision is not None and turn.scores.get("commands_exact") is not None
+    ]
     closed = [is_closed(turn) for turn in labelled]
 
     def unseen_confidences(places: Sequence[int]) -> list[float]:
@@ -176,7 +186,7 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
         estimates = out_of_fold([rows[at] for at in places], start)
         return [1.0 if closed[at] else confidence for at, confidence in zip(places, estimates, strict=True)]
 
-    def gate_of(places: Sequence[int], confidences: Sequence[float]) -> GateFit:
+    def gate_of(places: Sequence[int], confidences: Sequence[float]) -> Gate:
         return set_gate(
             confidences, [rows[at] for at in places], target_error=part.target_error, delta=part.delta
         )
@@ -197,19 +207,8 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
         others = [at for at in every if folds[at] != fold]
         threshold = gate_of(others, unseen_confidences(others)).threshold
         for at in (at for at in every if folds[at] == fold):
-            passes = (closed[at] or confidences[at] >= threshold) and not labelled[at].degraded
-            passing[labelled[at].example.key] = passes
+            passing[labelled[at].example.key] = passes(labelled[at], confidences[at], threshold)
     return ConfidenceFit(model, gate, passing)
-
-
-def is_closed(turn: TurnResult) -> bool:
-    """Whether rules decided the turn as a whole."""
-    stages = turn.decision.stages if turn.decision is not None else {}
-    return bool(stages) and all(stages[stage].source == "rule" for stage in STAGES[1:])
-
-
-def _is_judged(turn: TurnResult) -> bool:
-    return turn.decision is not None and turn.scores.get("commands_exact") is not None
 
 
 def _judge(context: RunContext, name: str, program: TurnProgram, examples: Sequence[Example]) -> Evaluation:

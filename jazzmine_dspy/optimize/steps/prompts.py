@@ -15,14 +15,13 @@ from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
-from jazzmine_dspy.optimize.comparing import MARGIN
+from jazzmine_dspy.optimize.checks import copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
-from jazzmine_dspy.optimize.copied import copied_turns
 from jazzmine_dspy.optimize.measuring import asking_all, assert_answered, within_budget
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, calls_per_turn, named
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
+from jazzmine_dspy.optimize.steps.choose import MARGIN
 from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.prompts import states_of
@@ -76,12 +75,15 @@ def _fit(
     def allowed(calls: int) -> bool:
         return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
 
-    def allows_making(calls: int) -> bool:
-        # Making a candidate must leave the calls that its scoring takes.
-        return allowed(calls + scoring)
-
     make = context.optimizer or named(context.recipe.optimizer)
-    tools = OptimizerTools(context.recipe, sample, allows_making, context.teacher, context.progress.note)
+    tools = OptimizerTools(
+        context.recipe,
+        sample,
+        # Making a candidate must leave the calls that its scoring takes.
+        lambda calls: allowed(calls + scoring),
+        context.teacher,
+        context.progress.note,
+    )
     candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
     tried: list[Tried] = []
     with context.asking():
@@ -133,7 +135,7 @@ def _try(
     """
     is_base = candidate.program is base
     context.progress.phase(f"try {candidate.name}", len(turns))
-    if candidate.compiled and not _changed(candidate, base):
+    if candidate.compiled and candidate.states == states_of(base):
         notes = candidate.notes or ("it changes no prompt",)
         context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
         return None
@@ -226,10 +228,6 @@ def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Candidate]:
     return candidates
 
 
-def _changed(candidate: Candidate, base: TurnProgram) -> bool:
-    return candidate.states != states_of(base)
-
-
 def _score(
     context: RunContext,
     candidate: Candidate,
@@ -240,7 +238,7 @@ def _score(
     calls, objective = calls_per_turn(candidate.program), context.objective
     scores: list[TurnScores] = []
     answers: dict[str, TurnDecision] = {}
-    degraded = lost = silent = filtered = 0
+    lost = 0
 
     def decide(example: Example) -> tuple[Example, TurnDecision | None]:
         with suppress(LMUnansweredError):
@@ -264,9 +262,6 @@ def _score(
                 continue
             if context.budget.meter.exhausted and decision.degraded:
                 break
-            degraded += decision.degraded
-            silent += decision.degraded and not has_answer(decision.calls)
-            filtered += any(call.refused for call in decision.calls)
             # A fallback answer is not an answer of the candidate.
             counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
             scores.append({} if counted is None else {objective.metric: counted})
@@ -275,14 +270,15 @@ def _score(
             context.progress.step(
                 len(scores) + lost, len(sample), best=best_score, spent=context.budget.spent()
             )
-    notes = candidate.notes
-    if degraded:
-        notes = (*notes, f"{degraded} of {len(scores)} turns degraded")
-    if filtered:
-        notes = (*notes, f"{filtered} of {len(scores)} turns refused by a filter")
-    if lost:
-        notes = (*notes, f"{lost} of {len(sample)} turns unanswered")
-    if scores and silent == len(scores):
+    degraded = [answer for answer in answers.values() if answer.degraded]
+    filtered = [answer for answer in answers.values() if any(call.refused for call in answer.calls)]
+    counts = (
+        (len(degraded), len(scores), "degraded"),
+        (len(filtered), len(scores), "refused by a filter"),
+        (lost, len(sample), "unanswered"),
+    )
+    notes = (*candidate.notes, *(f"{n} of {of} turns {what}" for n, of, what in counts if n))
+    if scores and sum(not has_answer(answer.calls) for answer in degraded) == len(scores):
         # Only fallback answers: there is nothing to score.
         return Tried(candidate, None, 0, answers, (*notes, "no turn was answered"))
     # Pooled, so that false positives lower an F1 of counts.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.state import RunState
 from jazzmine_dspy.optimize.steps.deciders import retrain_deciders
-from jazzmine_dspy.optimize.steps.local import PARTS
 
 
 def refit(context: RunContext, state: RunState) -> RunState:

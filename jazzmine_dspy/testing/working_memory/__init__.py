@@ -15,8 +15,8 @@ Give the suite a harness over your store; every test gets a store of it::
             yield harness
             await harness.close()
 
-A harness that cannot do all of ``CAPABILITIES`` lists what it can, and tests that need more are skipped. The parts can
-run one by one too: each is a class to derive from. Needs pytest and pytest-asyncio.
+Tests that need a method which the harness does not override are skipped. The parts can run one by one too: each is a
+class to derive from. Needs pytest and pytest-asyncio.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytest.register_assert_rewrite(
 )
 
 from jazzmine_dspy.testing.working_memory.damage import DamageSuite, ExpirySuite  # noqa: E402
-from jazzmine_dspy.testing.working_memory.harness import CAPABILITIES, Harness, Suite, needs  # noqa: E402
+from jazzmine_dspy.testing.working_memory.harness import Harness, Suite  # noqa: E402
 from jazzmine_dspy.testing.working_memory.operations import OperationSuite  # noqa: E402
 from jazzmine_dspy.testing.working_memory.states import StateSuite  # noqa: E402
 from jazzmine_dspy.testing.working_memory.turns import TurnSuite  # noqa: E402
@@ -40,7 +40,6 @@ class WorkingMemoryConformance(StateSuite, TurnSuite, OperationSuite, DamageSuit
 
 
 __all__ = [
-    "CAPABILITIES",
     "DamageSuite",
     "ExpirySuite",
     "Harness",
@@ -49,5 +48,4 @@ __all__ = [
     "Suite",
     "TurnSuite",
     "WorkingMemoryConformance",
-    "needs",
 ]

@@ -14,7 +14,7 @@ import pytest
 from jazzmine_dspy.memory.errors import StaleStateError
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION
 from jazzmine_dspy.memory.working.store import Presence, WorkingMemoryStore
-from jazzmine_dspy.testing.working_memory.harness import Harness, Suite, needs, reply, stored_state
+from jazzmine_dspy.testing.working_memory.harness import Harness, Suite, reply, stored_state
 from jazzmine_dspy.testing.working_memory.states import whole
 
 TTL = 100.0
@@ -39,17 +39,21 @@ DAMAGE = {
 }
 
 
+async def damage(store: WorkingMemoryStore, harness: Harness, data: bytes = b"broken") -> None:
+    """Overwrite a record, and let the store read it."""
+    await reply(store, "personal")
+    await harness.put_raw("c1", data)
+    assert await store.get("c1") is None
+
+
 class DamageSuite(Suite):
     """An unreadable record is moved aside with its cause; the conversation starts over, and nothing is deleted."""
 
-    @needs("raw")
     @pytest.mark.parametrize("kind", DAMAGE)
     async def test_the_conversation_starts_over_and_the_record_is_moved_aside(
         self, store: WorkingMemoryStore, harness: Harness, kind: str
     ) -> None:
-        await reply(store, "before")
-        await harness.put_raw("c1", DAMAGE[kind])
-        assert await store.get("c1") is None
+        await damage(store, harness, DAMAGE[kind])
         assert await store.presence("c1") is Presence.UNREADABLE
         [aside] = await store.quarantined("c1")
         assert (aside.data, bool(aside.cause), aside.at > 0) == (DAMAGE[kind], True, True)
@@ -58,7 +62,6 @@ class DamageSuite(Suite):
         assert (await reply(store, "after")).last_agent_response == "after"
         assert len(await store.quarantined("c1")) == 1
 
-    @needs("raw")
     async def test_the_cause_names_the_field_and_no_value(
         self, store: WorkingMemoryStore, harness: Harness, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -71,16 +74,12 @@ class DamageSuite(Suite):
         assert "4471" not in aside.cause + caplog.text
         assert "c1" in caplog.text
 
-    @needs("raw")
     async def test_neighbours_are_untouched(self, store: WorkingMemoryStore, harness: Harness) -> None:
         before = [await reply(store, "fine", name) for name in ("b1", "d1")]
-        await reply(store, "before")
-        await harness.put_raw("c1", b"broken")
-        assert await store.get("c1") is None
+        await damage(store, harness)
         assert [await stored_state(store, name) for name in ("b1", "d1")] == before
         assert await store.quarantined("b1") == []
 
-    @needs("raw")
     async def test_it_is_found_at_the_beginning_of_a_turn(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -93,7 +92,6 @@ class DamageSuite(Suite):
             await store.save(fresh)
         assert (await stored_state(store)).began_after == "corruption"
 
-    @needs("raw")
     async def test_it_is_found_by_another_store_in_its_turn(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -105,18 +103,14 @@ class DamageSuite(Suite):
             with pytest.raises(StaleStateError):
                 await store.save(state)
 
-    @needs("raw")
     async def test_several_records_of_one_conversation_are_kept_in_order(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         for number in range(3):
-            await reply(store, "before")
-            await harness.put_raw("c1", f"broken {number}".encode())
-            assert await store.get("c1") is None
+            await damage(store, harness, f"broken {number}".encode())
         aside = await store.quarantined("c1")
         assert [one.data for one in aside] == [b"broken 0", b"broken 1", b"broken 2"]
 
-    @needs("raw")
     async def test_versions_grow_on_past_a_record_set_aside(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -126,7 +120,6 @@ class DamageSuite(Suite):
         with pytest.raises(StaleStateError):
             await store.save(before)
 
-    @needs("raw")
     async def test_a_record_mended_by_hand_is_read_again(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -136,27 +129,20 @@ class DamageSuite(Suite):
             await reply(store, (await stored_state(store)).last_agent_response)
         ).last_agent_response == "mended"
 
-    @needs("raw")
     async def test_deleting_deletes_what_was_moved_aside_too(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        await reply(store, "personal")
-        await harness.put_raw("c1", b"broken")
-        assert await store.get("c1") is None
+        await damage(store, harness)
         assert await store.delete("c1")
         assert await store.quarantined("c1") == []
         assert await store.presence("c1") is Presence.ABSENT
 
-    @needs("raw", "expiry")
     async def test_what_was_moved_aside_does_not_expire(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL, remember=200.0)
-        await reply(store, "first")
-        await harness.put_raw("c1", b"broken")
-        assert await store.get("c1") is None
+        await damage(store, harness)
         await harness.pass_time(1_000.0)
         assert len(await store.quarantined("c1")) == 1
 
-    @needs("raw")
     async def test_unknown_fields_at_every_depth_are_written_back(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -181,7 +167,6 @@ class DamageSuite(Suite):
             del sent[changed], written[changed]
         assert written == sent
 
-    @needs("raw")
     async def test_a_newer_schema_keeps_its_number(self, store: WorkingMemoryStore, harness: Harness) -> None:
         await reply(store, "before")
         raw = json.loads(await harness.raw("c1") or b"")
@@ -192,7 +177,6 @@ class DamageSuite(Suite):
         assert (await stored_state(store)).last_agent_response == "after"
         assert await store.quarantined("c1") == []
 
-    @needs("raw")
     async def test_a_record_of_an_older_schema_is_moved_aside_and_says_so(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -209,29 +193,13 @@ class DamageSuite(Suite):
 class ExpirySuite(Suite):
     """A record lives for a time after its last use; that it expired is distinguished from that it never was."""
 
-    @needs("expiry")
-    async def test_an_unused_record_expires(self, harness: Harness) -> None:
-        store = await harness.make(ttl=TTL)
-        await reply(store, "hello")
-        await harness.pass_time(TTL + 20)
-        assert await store.get("c1") is None
-
-    @needs("expiry")
-    async def test_not_before_its_time(self, harness: Harness) -> None:
-        store = await harness.make(ttl=TTL)
-        await reply(store, "hello")
-        await harness.pass_time(TTL - 20)
-        assert (await stored_state(store)).last_agent_response == "hello"
-
-    @needs("expiry")
     async def test_reading_lets_it_live_on(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         await reply(store, "hello")
         for _ in range(4):
-            await harness.pass_time(TTL * 0.6)
-            assert await store.get("c1") is not None
+            await harness.pass_time(TTL - 20)
+            assert (await stored_state(store)).last_agent_response == "hello"
 
-    @needs("expiry")
     async def test_writing_lets_it_live_on(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         state = await store.get_or_create("c1", "u1")
@@ -239,7 +207,6 @@ class ExpirySuite(Suite):
             await harness.pass_time(TTL * 0.6)
             state = await store.save(state)
 
-    @needs("expiry")
     async def test_asking_whether_it_is_there_does_not(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         await reply(store, "hello")
@@ -248,7 +215,6 @@ class ExpirySuite(Suite):
         await harness.pass_time(TTL * 0.6)
         assert await store.presence("c1") is Presence.EXPIRED
 
-    @needs("expiry")
     async def test_what_begins_anew_says_after_what(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         await reply(store, "hello")
@@ -258,16 +224,15 @@ class ExpirySuite(Suite):
         assert (await store.get_or_create("c2", "u1")).began_after == "nothing"
         assert (await stored_state(store)).began_after == "expiry"
 
-    @needs("expiry")
     async def test_that_it_expired_is_forgotten_some_day(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL, remember=500.0)
         await reply(store, "hello")
         await harness.pass_time(TTL + 20)
+        assert await store.get("c1") is None
         assert await store.presence("c1") is Presence.EXPIRED
         await harness.pass_time(600.0)
         assert await store.presence("c1") is Presence.ABSENT
 
-    @needs("expiry")
     async def test_deleted_is_not_expired(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         await reply(store, "hello")
@@ -275,7 +240,6 @@ class ExpirySuite(Suite):
         await store.delete("c1")
         assert await store.presence("c1") is Presence.ABSENT
 
-    @needs("expiry")
     async def test_a_state_read_before_it_expired_does_not_come_back(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         state = await reply(store, "hello")
@@ -284,7 +248,6 @@ class ExpirySuite(Suite):
             await store.save(state)
         assert await store.presence("c1") is Presence.EXPIRED
 
-    @needs("expiry")
     async def test_versions_grow_on_past_expiry(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         before = await reply(store, "hello")
@@ -293,7 +256,6 @@ class ExpirySuite(Suite):
         with pytest.raises(StaleStateError):
             await store.save(before)
 
-    @needs("expiry")
     async def test_each_conversation_has_its_own_time(self, harness: Harness) -> None:
         store = await harness.make(ttl=TTL)
         await reply(store, "a", "a")

@@ -16,7 +16,13 @@ from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import PendingConfirmation, QueuedMessage, SlotState, ToolCallRecord
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.testing.working_memory.harness import Harness, Suite, needs, stored_state, with_timeout
+from jazzmine_dspy.testing.working_memory.harness import (
+    Harness,
+    Suite,
+    stored_flow,
+    stored_state,
+    with_timeout,
+)
 
 Operation = Callable[[WorkingMemoryStore, str], Awaitable[Any]]
 
@@ -132,8 +138,7 @@ class OperationSuite(Suite):
                 state.active_flow.slots["a"].value.append(3)
                 state.active_flow.tool_call_history.clear()
             await store.end_turn("c1", "done")
-        active = (await stored_state(store)).active_flow
-        assert active is not None
+        active = await stored_flow(store)
         assert (active.values, [one.result for one in active.tool_call_history]) == ({"a": [1]}, [[1]])
 
     async def test_operations_at_once_are_each_done_on_what_the_others_left(
@@ -144,8 +149,7 @@ class OperationSuite(Suite):
         calls = [ToolCallRecord(tool_name=f"t{number}") for number in range(12)]
         work = [stores[number % 3].record_tool_call("c1", call) for number, call in enumerate(calls)]
         await with_timeout(asyncio.gather(*work))
-        active = (await stored_state(store)).active_flow
-        assert active is not None
+        active = await stored_flow(store)
         assert [call.call_index for call in active.tool_call_history] == list(range(12))
         assert {call.tool_name for call in active.tool_call_history} == {call.tool_name for call in calls}
 
@@ -215,7 +219,6 @@ class OperationSuite(Suite):
         state = await stores[1].finish_action("c1", {"paid": 5})
         assert (state.status, state.flow_history[-1].result) == ("idle", {"paid": 5})
 
-    @needs("leases")
     async def test_an_operation_of_a_lost_turn_is_refused_and_changes_nothing(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:

@@ -18,10 +18,11 @@ from jazzmine_dspy.testing.working_memory.harness import (
     BackgroundTurn,
     Harness,
     Suite,
+    background_turn,
     count,
-    needs,
     reply,
     stored_state,
+    take_turn,
     with_timeout,
     yield_to_tasks,
 )
@@ -44,41 +45,19 @@ class TurnSuite(Suite):
         await with_timeout(asyncio.gather(*(turn(name) for name in "abcdefgh")))
         assert log == [f"{name} {way}" for name in "abcdefgh" for way in ("in", "out")]
 
-    async def test_turns_of_two_stores_never_overlap(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        inside, most = 0, 0
-
-        async def turn(one: WorkingMemoryStore) -> None:
-            nonlocal inside, most
-            async with one.turn("c1"):
-                inside += 1
-                most = max(most, inside)
-                await yield_to_tasks(one)
-                inside -= 1
-
-        stores = [store, await harness.make(wait=15.0), await harness.make(wait=15.0)]
-        await with_timeout(asyncio.gather(*(turn(one) for one in stores for _ in range(4))))
-        assert most == 1
-
     async def test_a_second_store_waits_and_then_goes_on(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        first = BackgroundTurn(store)
-        await with_timeout(first.entered.wait())
-        second = BackgroundTurn(await harness.make())
-        await yield_to_tasks(store)
-        assert not second.entered.is_set()
-        await first.end()
-        await with_timeout(second.entered.wait())
+        async with background_turn(store):
+            second = BackgroundTurn(await harness.make())
+            await yield_to_tasks(store)
+            assert not second.entered.is_set()
         await second.end()
 
     async def test_other_conversations_do_not_wait(self, store: WorkingMemoryStore) -> None:
         async with store.turn("c1"):
             for name in ("c2", "c3"):
-                visit = BackgroundTurn(store, name)
-                await with_timeout(visit.entered.wait())
-                await visit.end()
+                await take_turn(store, name)
 
     async def test_what_was_saved_before_an_error_stays(self, store: WorkingMemoryStore) -> None:
         with suppress(ZeroDivisionError):
@@ -88,32 +67,19 @@ class TurnSuite(Suite):
                 raise ZeroDivisionError
         assert (await stored_state(store)).last_agent_response == "saved"
 
+    @pytest.mark.parametrize("times", [1, 2])
     async def test_a_cancelled_turn_lets_the_next_one_in(
-        self, store: WorkingMemoryStore, harness: Harness
+        self, store: WorkingMemoryStore, harness: Harness, times: int
     ) -> None:
-        visit = BackgroundTurn(store)
-        await with_timeout(visit.entered.wait())
-        visit.task.cancel()
+        turn = BackgroundTurn(store)
+        await with_timeout(turn.entered.wait())
+        for _ in range(times):
+            turn.task.cancel()
+            await asyncio.sleep(0)
         with pytest.raises(asyncio.CancelledError):
-            await with_timeout(visit.task)
+            await turn.end()
         for one in (store, await harness.make()):
-            following = BackgroundTurn(one)
-            await with_timeout(following.entered.wait())
-            await following.end()
-
-    async def test_a_turn_cancelled_twice_lets_the_next_one_in(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        visit = BackgroundTurn(store)
-        await with_timeout(visit.entered.wait())
-        visit.task.cancel()
-        await asyncio.sleep(0)
-        visit.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await with_timeout(visit.task)
-        following = BackgroundTurn(await harness.make())
-        await with_timeout(following.entered.wait())
-        await following.end()
+            await take_turn(one)
 
     @pytest.mark.parametrize("ticks", [0, 1, 3, 7])
     async def test_cancelled_at_any_point_a_turn_lets_the_next_one_in(
@@ -129,58 +95,48 @@ class TurnSuite(Suite):
         task.cancel()
         with suppress(asyncio.CancelledError):
             await with_timeout(task)
-        following = BackgroundTurn(store)
-        await with_timeout(following.entered.wait())
-        await following.end()
+        await take_turn(store)
 
     async def test_waiting_too_long_is_a_timeout_and_an_error_of_ours(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
-        visit = BackgroundTurn(store)
-        await with_timeout(visit.entered.wait())
-        other = await harness.make(wait=0.05)
-        with pytest.raises(LockTimeoutError, match=r"0\.05 s.*c1") as caught:
-            async with other.turn("c1"):
-                pytest.fail("two turns at once")
-        assert isinstance(caught.value, TimeoutError)
-        assert isinstance(caught.value, JazzmineError)
-        assert caught.value.remedy
-        await visit.end()
+        async with background_turn(store):
+            other = await harness.make(wait=0.05)
+            with pytest.raises(LockTimeoutError, match=r"0\.05 s.*c1") as caught:
+                async with other.turn("c1"):
+                    pytest.fail("two turns at once")
+            assert isinstance(caught.value, TimeoutError)
+            assert isinstance(caught.value, JazzmineError)
+            assert caught.value.remedy
 
     async def test_a_save_outside_a_turn_waits_for_the_turn(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         state = await store.get_or_create("c1", "u1")
-        visit = BackgroundTurn(await harness.make())
-        await with_timeout(visit.entered.wait())
-        saving = asyncio.create_task(store.save(state))
-        await yield_to_tasks(store)
-        assert not saving.done()
-        await visit.end()
+        async with background_turn(await harness.make()):
+            saving = asyncio.create_task(store.save(state))
+            await yield_to_tasks(store)
+            assert not saving.done()
         assert (await with_timeout(saving)).version == 1
 
     async def test_reading_does_not_wait_for_a_turn(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         await reply(store, "before")
-        visit = BackgroundTurn(await harness.make())
-        await with_timeout(visit.entered.wait())
-        assert (await with_timeout(store.get_or_create("c1", "u1"))).last_agent_response == "before"
-        assert (await with_timeout(stored_state(store))).last_agent_response == "before"
-        await visit.end()
+        async with background_turn(await harness.make()):
+            assert (await with_timeout(store.get_or_create("c1", "u1"))).last_agent_response == "before"
+            assert (await with_timeout(stored_state(store))).last_agent_response == "before"
 
     async def test_deleting_does_not_wait_and_leaves_the_turn_to_its_holder(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
         await reply(store, "before")
-        visit = BackgroundTurn(store)
-        await with_timeout(visit.entered.wait())
-        hasty = await harness.make(wait=0.02)
-        assert await with_timeout(hasty.delete("c1"))
-        with pytest.raises(LockTimeoutError):
-            async with hasty.turn("c1"):
-                pytest.fail("two turns at once")
-        await visit.end()
+        async with background_turn(store):
+            hasty = await harness.make(wait=0.02)
+            assert await with_timeout(hasty.delete("c1"))
+            with pytest.raises(LockTimeoutError):
+                async with hasty.turn("c1"):
+                    pytest.fail("two turns at once")
 
     async def test_a_turn_within_the_turn_is_the_same_one(self, store: WorkingMemoryStore) -> None:
         async with store.turn("c1") as outer:
@@ -192,7 +148,6 @@ class TurnSuite(Suite):
             await yield_to_tasks(store)
             assert not second.entered.is_set()
             await reply(store, "outer")
-        await with_timeout(second.entered.wait())
         await second.end()
 
     async def test_tasks_gathered_in_a_turn_work_in_it(self, store: WorkingMemoryStore) -> None:
@@ -225,12 +180,10 @@ class TurnSuite(Suite):
         async with store.turn("c1"):
             await reply(store, "in the turn")
             task = asyncio.create_task(later())
-        visit = BackgroundTurn(store)
-        await with_timeout(visit.entered.wait())
-        ended.set()
-        await yield_to_tasks(store)
-        assert not task.done()
-        await visit.end()
+        async with background_turn(store):
+            ended.set()
+            await yield_to_tasks(store)
+            assert not task.done()
         await with_timeout(task)
         assert (await stored_state(store)).last_agent_response == "later"
 
@@ -248,7 +201,6 @@ class TurnSuite(Suite):
         async with store.turn("c1") as second:
             assert second > first
 
-    @needs("expiry")
     async def test_numbers_grow_on_after_expiry(self, harness: Harness) -> None:
         store = await harness.make(ttl=100.0)
         async with store.turn("c1") as first:
@@ -257,7 +209,6 @@ class TurnSuite(Suite):
         async with store.turn("c1") as second:
             assert second > first
 
-    @needs("leases")
     async def test_a_late_write_is_refused_once_another_turn_has_begun(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -273,7 +224,6 @@ class TurnSuite(Suite):
                 await reply(other, "in time")
         assert (await stored_state(store)).last_agent_response == "in time"
 
-    @needs("leases")
     async def test_the_newest_of_three_turns_wins(self, harness: Harness) -> None:
         stores = [await harness.make() for _ in range(3)]
         turns = [one.turn("c1") for one in stores]
@@ -290,7 +240,6 @@ class TurnSuite(Suite):
             await turn.__aexit__(None, None, None)
         assert (await stored_state(stores[0])).last_agent_response == "by the newest"
 
-    @needs("leases")
     async def test_ending_a_lost_turn_leaves_the_other_one_its_lock(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -306,7 +255,6 @@ class TurnSuite(Suite):
         await reply(other, "undisturbed")
         await newer.__aexit__(None, None, None)
 
-    @needs("leases")
     async def test_a_lost_turn_that_nobody_followed_can_still_write(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -315,7 +263,6 @@ class TurnSuite(Suite):
             await harness.lose_lease("c1")
             assert (await store.save(state)).version == 1
 
-    @needs("leases")
     async def test_a_lost_turn_cannot_make_the_conversation(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -328,7 +275,6 @@ class TurnSuite(Suite):
                 await other.get_or_create("c1", "in time")
         assert (await stored_state(store)).user_id == "in time"
 
-    @needs("leases", "expiry")
     async def test_a_late_write_does_not_reach_a_conversation_expired_and_begun_anew(
         self, harness: Harness
     ) -> None:

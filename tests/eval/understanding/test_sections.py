@@ -180,4 +180,4 @@ def test_public_dialogues_are_measured_in_both_wordings_or_skipped_with_the_reas
     assert (drop.value, drop.missed, drop.conversations) == (0.0, False, 12)
     assert found["drop under SGD-X v5"].note.startswith("skipped: ")
     # No flow runs before the one that starts, so nothing is a change of intent.
-    assert found["F1, intent change (another flow runs)"].note == "no such turn"
+    assert found["· intent change (another flow runs)"].note == "no such turn"

@@ -24,8 +24,6 @@ def theirs() -> Any:
 class SharedHarness(Harness):
     """Stores over records shared with jazzmine. What lies there is no record of ours, so that is not offered."""
 
-    capabilities = frozenset({"expiry", "leases"})
-
     def __init__(self, url: str, client: Any) -> None:
         self.url = url
         self.client = client

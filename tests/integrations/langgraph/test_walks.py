@@ -14,7 +14,7 @@ from langgraph.types import Command
 from graph_talks import payload, send, thread
 from jazzmine_dspy import ConversationState, Runtime, TurnProgram
 from jazzmine_dspy.integrations.langgraph import build_graph
-from jazzmine_dspy.models.escalation import Escalation
+from jazzmine_dspy.models.decision import Escalation
 
 START = {"messages": [], "slots": {}, "flow_stack": [], "conversation_state": ConversationState.IDLE}
 """What the document begins every run with."""

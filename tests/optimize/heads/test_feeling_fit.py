@@ -9,8 +9,7 @@ import pytest
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.optimize.heads.feeling import fit_feeling
-from jazzmine_dspy.optimize.local.feeling import FEWEST, fit_own_feeling
+from jazzmine_dspy.optimize.local.feeling import FEWEST, fit_feeling, fit_own_feeling
 from jazzmine_dspy.program.heads.feeling import shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
 from jazzmine_dspy.program.turn import TurnProgram

@@ -13,7 +13,7 @@ from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.heads.local import move_weights
+from jazzmine_dspy.optimize.local.weights import move_weights
 from jazzmine_dspy.program.heads.acts.fit import chosen_pull
 from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.starts import Starts

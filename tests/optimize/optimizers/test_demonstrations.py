@@ -20,11 +20,10 @@ from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.heads.local import move_weights
 from jazzmine_dspy.optimize.local.training import train_local
+from jazzmine_dspy.optimize.local.weights import move_weights
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, DeadCompileError, named
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, DeadCompileError, OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.program.policy import Policy

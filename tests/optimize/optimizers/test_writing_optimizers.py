@@ -20,8 +20,7 @@ from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.lm.requests import chat_messages, system_text
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import LMUnansweredError
-from jazzmine_dspy.optimize.optimizers.registry import named
-from jazzmine_dspy.optimize.optimizers.tools import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.trainable import TrainableProgram

@@ -17,7 +17,6 @@ from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.score_terms import mean
 from jazzmine_dspy.models.decision import STAGES, StageRecord
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.confidence import GateFit
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.gates import NEVER, certified_gate
 from jazzmine_dspy.optimize.local.training import TrainedLocal
@@ -78,7 +77,7 @@ def fit_of(local: TurnProgram, evaluated: Evaluation, threshold: float) -> Local
         assert turn.decision is not None
         probability = confidence.probability(features_of(turn.example.turn, local.registry, turn.decision))
         passing[turn.example.key] = _ruled(turn) or probability >= threshold
-    gate = GateFit(threshold, certified_gate([], [], []), "")
+    gate = certified_gate([], [], [])._replace(threshold=threshold)
     fitted = ConfidenceFit(confidence, gate, passing)
     return LocalFit("local", TrainedLocal(local), evaluated, evaluated, fitted)
 
@@ -188,7 +187,7 @@ def test_too_few_conversations_fit_no_gate(
 
 @pytest.mark.row("X1", "C5")
 def test_what_another_decider_answers_degraded_goes_to_the_language_model(
-    local: TurnProgram, judged: Evaluation, model: Contender
+    local: TurnProgram, evaluated: Evaluation, model: Contender
 ) -> None:
     """As in the program, however sure that decider is."""
     broken = "lib-01"
@@ -200,8 +199,8 @@ def test_what_another_decider_answers_degraded_goes_to_the_language_model(
         decision = turn.decision.model_copy(update={"stages": dict.fromkeys(STAGES, record)})
         return replace(turn, decision=decision, scores={**turn.scores, "commands_exact": mean(1.0)})
 
-    first = replace(judged, turns=tuple(map(answered, judged.turns)))
-    names = sorted({turn.example.conversation_id for turn in judged.turns})
+    first = replace(evaluated, turns=tuple(map(answered, evaluated.turns)))
+    names = sorted({turn.example.conversation_id for turn in evaluated.turns})
     asked = [turn for turn in model.evaluation.turns if turn.example.conversation_id in names[:3]]
     model = replace(model, evaluation=replace(model.evaluation, turns=tuple(asked)))
     made = cascade(Contender("other", "other", local, first), model)

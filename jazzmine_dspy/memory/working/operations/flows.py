@@ -48,9 +48,12 @@ def start_flow(state: WorkingMemory, flow_state: ActiveFlowState | Flow, *, now:
     else:
         flow = flow_state.model_copy(deep=True)
     name = flow.flow_name
-    message = f"Flow {name!r} is {'running' if _is_active(state, name) else 'paused'} already"
-    remedy = "Go on with it or resume it; cancel it first if it is to begin anew."
-    require(state, all(other.flow_name != name for other in state.open_flows), message, remedy)
+    require(
+        state,
+        all(other.flow_name != name for other in state.open_flows),
+        f"Flow {name!r} is {'running' if _is_active(state, name) else 'paused'} already",
+        "Go on with it or resume it; cancel it first if it is to begin anew.",
+    )
     flow.transition_to(FlowStatus.ACTIVE)
     add_slots(state, flow, [])
     flow.started_at_turn = state.turn_number
@@ -89,8 +92,7 @@ def resume_flow(state: WorkingMemory, name: str | None = None) -> None:
     if name is not None and _is_active(state, name):
         what = f"Flow {name!r} is running already"
     paused = join_names(flow.flow_name for flow in reversed(state.paused))
-    require(state, found, what, f"Paused are: {paused}.")
-    assert found is not None
+    found = require(state, found, what, f"Paused are: {paused}.")
     state.paused = [flow for flow in state.paused if flow is not found]
     pause_active_flow(state)
     found.deferred, found.paused_at_turn = False, None
@@ -202,8 +204,13 @@ def advance_sequential_step(state: WorkingMemory, step_result: Any = None) -> No
         (['packed', 'sent'], True)
     """
     flow = _of_kind(state, "sequential")
-    message, remedy = f"All {flow.total_steps} steps are done", "End the flow with complete_flow."
-    require(state, flow.current_step < flow.total_steps, message, remedy, flow=flow.flow_name)
+    require(
+        state,
+        flow.current_step < flow.total_steps,
+        f"All {flow.total_steps} steps are done",
+        "End the flow with complete_flow.",
+        flow=flow.flow_name,
+    )
     flow.step_results = [*flow.step_results, json_value(step_result, "step_result")]
     flow.current_step += 1
 
@@ -228,13 +235,22 @@ def record_branch_result(state: WorkingMemory, branch_id: str, result: Any) -> N
             remedy="Pass True, or an empty mapping, where there is nothing else to keep.",
         )
     if flow.flow_type == "conditional":
-        remedy = f"Chosen is: {flow.condition_branch_taken or 'none; call set_condition_branch first'}."
-        chosen = flow.condition_branch_taken == branch_id
-        require(state, chosen, f"Branch {branch_id!r} was not chosen", remedy, flow=flow.flow_name)
+        require(
+            state,
+            flow.condition_branch_taken == branch_id,
+            f"Branch {branch_id!r} was not chosen",
+            f"Chosen is: {flow.condition_branch_taken or 'none; call set_condition_branch first'}.",
+            flow=flow.flow_name,
+        )
     else:
         _require_branch(state, flow, branch_id)
-    message, remedy = f"Branch {branch_id!r} is done already", "Its result stays as it is."
-    require(state, flow.branch_results.get(branch_id) is None, message, remedy, flow=flow.flow_name)
+    require(
+        state,
+        flow.branch_results.get(branch_id) is None,
+        f"Branch {branch_id!r} is done already",
+        "Its result stays as it is.",
+        flow=flow.flow_name,
+    )
     flow.branch_results = {**flow.branch_results, branch_id: json_value(result, where)}
 
 
@@ -247,21 +263,33 @@ def set_condition_branch(state: WorkingMemory, branch: str) -> None:
     flow = _of_kind(state, "conditional")
     if flow.branch_results or not branch:
         _require_branch(state, flow, branch)
-    message = f"Branch {flow.condition_branch_taken!r} is chosen already"
-    remedy = "Cancel the flow and start it again for another one."
-    require(state, flow.condition_branch_taken is None, message, remedy, flow=flow.flow_name)
+    require(
+        state,
+        flow.condition_branch_taken is None,
+        f"Branch {flow.condition_branch_taken!r} is chosen already",
+        "Cancel the flow and start it again for another one.",
+        flow=flow.flow_name,
+    )
     flow.condition_branch_taken = branch
 
 
 def _of_kind(state: WorkingMemory, *kinds: str) -> ActiveFlowState:
     flow = require_active_flow(state)
-    message = f"The flow is of kind {flow.flow_type!r}, not {' or '.join(kinds)}"
-    remedy = "Start it from its definition, or with its flow_type."
-    require(state, flow.flow_type in kinds, message, remedy, flow=flow.flow_name)
+    require(
+        state,
+        flow.flow_type in kinds,
+        f"The flow is of kind {flow.flow_type!r}, not {' or '.join(kinds)}",
+        "Start it from its definition, or with its flow_type.",
+        flow=flow.flow_name,
+    )
     return flow
 
 
 def _require_branch(state: WorkingMemory, flow: ActiveFlowState, branch: str) -> None:
-    message = f"The flow has no branch {branch!r}"
-    remedy = f"Its branches are: {join_names(flow.branch_results)}."
-    require(state, branch in flow.branch_results, message, remedy, flow=flow.flow_name)
+    require(
+        state,
+        branch in flow.branch_results,
+        f"The flow has no branch {branch!r}",
+        f"Its branches are: {join_names(flow.branch_results)}.",
+        flow=flow.flow_name,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,25 +15,31 @@ from jazzmine_dspy.models.base import JsonData
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Slot
 
+T = TypeVar("T")
+
 _JSON: TypeAdapter[Any] = TypeAdapter(JsonData)
 
 
-def require(state: WorkingMemory, condition: object, message: str, remedy: str, *, flow: str = "") -> None:
+def require(state: WorkingMemory, value: T | None, message: str, remedy: str, *, flow: str = "") -> T:
     """Refuse an operation that the state does not allow.
 
     Args:
         state: Of the conversation that the error names.
-        condition: What has to hold.
+        value: What has to be true, or there.
         message: What is wrong.
         remedy: What to do next.
         flow: The name of the flow that the error names, if any.
 
+    Returns:
+        The value.
+
     Raises:
-        StateError: the condition does not hold.
+        StateError: the value is false, or not there.
     """
-    if not condition:
-        where = f"conversation {state.conversation_id!r}" + (f", flow {flow!r}" if flow else "")
-        raise StateError(message, where=where, remedy=remedy)
+    if value:
+        return value
+    where = f"conversation {state.conversation_id!r}" + (f", flow {flow!r}" if flow else "")
+    raise StateError(message, where=where, remedy=remedy)
 
 
 def join_names(names: Iterable[str]) -> str:
@@ -49,9 +55,7 @@ def require_active_flow(state: WorkingMemory) -> ActiveFlowState:
     """
     paused = join_names(flow.flow_name for flow in reversed(state.paused))
     remedy = f"Start one with start_flow, or resume a paused one: {paused}."
-    require(state, state.active_flow, "No flow is running", remedy)
-    assert state.active_flow is not None
-    return state.active_flow
+    return require(state, state.active_flow, "No flow is running", remedy)
 
 
 def find_flow(state: WorkingMemory, name: str | None) -> ActiveFlowState:
@@ -63,9 +67,12 @@ def find_flow(state: WorkingMemory, name: str | None) -> ActiveFlowState:
     if name is None:
         return require_active_flow(state)
     flows = {flow.flow_name: flow for flow in reversed(state.open_flows)}
-    message = f"No flow {name!r} is running or paused"
-    require(state, name in flows, message, f"Name one of those that are: {join_names(reversed(flows))}.")
-    return flows[name]
+    return require(
+        state,
+        flows.get(name),
+        f"No flow {name!r} is running or paused",
+        f"Name one of those that are: {join_names(reversed(flows))}.",
+    )
 
 
 def require_slot(state: WorkingMemory, flow: ActiveFlowState, name: str) -> SlotState:
@@ -75,8 +82,7 @@ def require_slot(state: WorkingMemory, flow: ActiveFlowState, name: str) -> Slot
         StateError: the flow has none of that name.
     """
     remedy = f"Its slots are: {join_names(flow.slots)}. Others are added with register_slots."
-    require(state, name in flow.slots, f"The flow has no slot {name!r}", remedy, flow=flow.flow_name)
-    return flow.slots[name]
+    return require(state, flow.slots.get(name), f"The flow has no slot {name!r}", remedy, flow=flow.flow_name)
 
 
 def require_no_action(state: WorkingMemory) -> None:
@@ -85,9 +91,13 @@ def require_no_action(state: WorkingMemory) -> None:
     Raises:
         StateError: an action is running.
     """
-    remedy = "End it with finish_action first; queue messages with enqueue meanwhile."
-    flow = state.action.flow_name if state.action else ""
-    require(state, state.action is None, "An action is running", remedy, flow=flow)
+    require(
+        state,
+        state.action is None,
+        "An action is running",
+        "End it with finish_action first; queue messages with enqueue meanwhile.",
+        flow=state.action.flow_name if state.action else "",
+    )
 
 
 def json_value(value: Any, where: str) -> Any:
@@ -116,11 +126,8 @@ def update_status(state: WorkingMemory, flow: ActiveFlowState) -> None:
         return
     if flow.status is FlowStatus.AWAITING_CONFIRMATION:
         return
-    if flow.needs_values:
-        flow.transition_to(FlowStatus.COLLECTING_SLOTS)
-        flow.ready = False
-    else:
-        flow.transition_to(FlowStatus.ACTIVE)
+    flow.transition_to(FlowStatus.COLLECTING_SLOTS if flow.needs_values else FlowStatus.ACTIVE)
+    flow.ready &= not flow.needs_values
 
 
 def register_slots(state: WorkingMemory, slots: Iterable[SlotState | Slot]) -> None:
@@ -219,12 +226,21 @@ def add_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[SlotS
     """
     new: dict[str, SlotState] = {}
     for slot in slots:
-        message, remedy = f"Slot {slot.name!r} comes twice", "Give every slot a name of its own."
-        require(state, slot.name not in new, message, remedy, flow=flow.flow_name)
+        require(
+            state,
+            slot.name not in new,
+            f"Slot {slot.name!r} comes twice",
+            "Give every slot a name of its own.",
+            flow=flow.flow_name,
+        )
         new[slot.name] = SlotState.of(slot) if isinstance(slot, Slot) else slot.model_copy(deep=True)
-    few = len(flow.slots.keys() | new.keys()) <= SLOTS_KEPT
-    remedy = "Split the flow, or gather values in a slot of type list."
-    require(state, few, f"A flow can have {SLOTS_KEPT} slots", remedy, flow=flow.flow_name)
+    require(
+        state,
+        len(flow.slots.keys() | new.keys()) <= SLOTS_KEPT,
+        f"A flow can have {SLOTS_KEPT} slots",
+        "Split the flow, or gather values in a slot of type list.",
+        flow=flow.flow_name,
+    )
     for name, slot in new.items():
         known = flow.slots.get(name)
         if known is None:
@@ -249,22 +265,14 @@ def reset_attempts(state: WorkingMemory, slot: SlotState) -> None:
     slot.validation_error, slot.attempts = "", 0
 
 
-def count_attempt(slot: SlotState) -> None:
-    """Count that a slot was asked for in vain: nothing in the answer was understood."""
-    slot.attempts += 1
-
-
-def exhaust_attempts(slot: SlotState) -> None:
-    """Ask for a slot no more before the conversation gets on."""
-    slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
-
-
 def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: SlotState, value: Any) -> None:
     where = f"slot {slot.name!r}"
     if value is None:
         raise InputError("There is no value", where=where, remedy="Take one back with clear_slot.")
     good = json_value(value, where)
-    if slot.filled and not _same(slot.value, good):
+    # True == 1 for Python, not for a user.
+    is_same = type(slot.value) is type(good) and slot.value == good
+    if slot.filled and not is_same:
         slot.previous_value = slot.value
     slot.value = good
     slot.skipped = False
@@ -272,11 +280,6 @@ def _fill(state: WorkingMemory, flow: ActiveFlowState, slot: SlotState, value: A
     reset_attempts(state, slot)
     if flow.awaiting == slot.name:
         flow.awaiting = None
-
-
-def _same(one: Any, other: Any) -> bool:
-    # True == 1 for Python, not for a user.
-    return type(one) is type(other) and bool(one == other)
 
 
 def _refuse(state: WorkingMemory, flow: ActiveFlowState, slot: SlotState, error: str) -> None:

@@ -134,8 +134,12 @@ def record_tool_call(state: WorkingMemory, record: ToolCallRecord, *, now: float
         [0, 1]
     """
     flow, turn = state.active_flow, state.current_turn
-    remedy = "Call begin_turn when the message comes, or start_flow."
-    require(state, flow or turn, "No turn has begun and no flow is running", remedy)
+    require(
+        state,
+        flow or turn,
+        "No turn has begun and no flow is running",
+        "Call begin_turn when the message comes, or start_flow.",
+    )
     call = record.model_copy(deep=True)
     # A model checks what is assigned to it, not what is changed inside.
     call.arguments = json_value(call.arguments, f"arguments of tool {call.tool_name!r}")
@@ -171,8 +175,13 @@ def request_confirmation(
     asked = confirmation.model_copy(deep=True)
     other_id = asked.flow_id and flow.flow_id and asked.flow_id != flow.flow_id
     same = asked.flow_name in ("", flow.flow_name) and not other_id
-    message = f"The confirmation is of flow {asked.flow_name or asked.flow_id!r}, not of the one that runs"
-    require(state, same, message, "Resume that flow first.", flow=flow.flow_name)
+    require(
+        state,
+        same,
+        f"The confirmation is of flow {asked.flow_name or asked.flow_id!r}, not of the one that runs",
+        "Resume that flow first.",
+        flow=flow.flow_name,
+    )
     asked.flow_name, asked.flow_id = flow.flow_name, asked.flow_id or flow.flow_id
     asked.requested_at_turn, asked.requested_at = state.turn_number, asked.requested_at or now
     asked.drifted_turns = 0
@@ -221,8 +230,9 @@ def deny_action(state: WorkingMemory, slot_name: str | None = None) -> None:
     Raises:
         StateError: no yes or no is open, or the flow has no such slot.
     """
-    remedy = "Ask with request_confirmation first."
-    require(state, state.pending_confirmation, "No confirmation is open", remedy)
+    require(
+        state, state.pending_confirmation, "No confirmation is open", "Ask with request_confirmation first."
+    )
     flow = require_active_flow(state)
     slot = require_slot(state, flow, slot_name) if slot_name is not None else None
     state.pending_confirmation = None
@@ -296,10 +306,8 @@ def finish_action(state: WorkingMemory, result: Any = None, failed: bool = False
     flow = state.active_flow
     if flow is None:
         return
-    if failed:
-        end_flow(state, flow, FlowStatus.FAILED, result=given, reason="the action failed")
-    else:
-        end_flow(state, flow, FlowStatus.COMPLETED, result=given)
+    status, reason = (FlowStatus.FAILED, "the action failed") if failed else (FlowStatus.COMPLETED, "")
+    end_flow(state, flow, status, result=given, reason=reason)
 
 
 def enqueue(state: WorkingMemory, message: QueuedMessage) -> None:
@@ -311,9 +319,7 @@ def enqueue(state: WorkingMemory, message: QueuedMessage) -> None:
         StateError: no action is running, so that nothing has to wait.
         QueueFullError: twenty messages wait.
     """
-    if any(waiting.message_id == message.message_id for waiting in state.queue):
-        return
-    if message.message_id in state.started_message_ids:
+    if message.message_id in (*state.started_message_ids, *(waiting.message_id for waiting in state.queue)):
         return
     require(state, state.action, "No action is running", "Begin the message's turn with begin_turn.")
     if len(state.queue) >= QUEUE_KEPT:
@@ -331,11 +337,7 @@ def dequeue(state: WorkingMemory) -> QueuedMessage | None:
     Returns:
         The message; None where none waits, or an action is running, for whose end they have to wait.
     """
-    if state.action is not None or not state.queue:
-        return None
-    first, *others = state.queue
-    state.queue = others
-    return first
+    return state.queue.pop(0) if state.queue and state.action is None else None
 
 
 def _entities(raw: list[dict[str, Any]]) -> list[Entity]:

@@ -22,12 +22,17 @@ class Reading(NamedTuple):
         after: Whether it counts from the value before it in the message ("the Monday after").
     """
 
-    start: int
-    end: int
+    start: int = 0
+    end: int = 0
     values: tuple[str, ...] = ()
     why_not: str = ""
     alone: bool = False
     after: bool = False
+
+    @classmethod
+    def of(cls, *days: dt.date) -> Reading:
+        """Days, whose place in the text is set later."""
+        return cls(values=tuple(dict.fromkeys(day.isoformat() for day in days)))
 
 
 _AROUND = re.compile(

@@ -21,7 +21,7 @@ from jazzmine_dspy.models.slot_types.calendar.context import (
     shifted,
 )
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, DateMatch, numeric_days
+from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, numeric_days
 
 _MONTHS = "|".join(MONTHS)
 _MONTH = f"(?P<m>{_MONTHS})"
@@ -81,24 +81,23 @@ def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
         applies = not needed or any(word in text for word in needed)
         for match in pattern.finditer(text) if applies else ():
             if (result := value(match, near)) is not None:
-                values = tuple(dict.fromkeys(day.isoformat() for day in result.days))
-                yield Reading(match.start(), match.end(), values, result.why_not, result.alone, result.after)
+                yield result._replace(start=match.start(), end=match.end())
 
 
-def _month_day(match: re.Match[str], near: DateContext) -> DateMatch | None:
+def _month_day(match: re.Match[str], near: DateContext) -> Reading | None:
     """Read ``14 March``, with or without a year."""
     day, month = int(match["d"]), MONTHS.index(match["m"]) + 1
     year = int(match["y"]) if match["y"] else near.century(match["yy"], month, day) if match["yy"] else None
     if month == 5 and not (match["o"] or year) and _is_verb(match):
         return None
     if near.year_needed and year is None:
-        return DateMatch(why_not=NO_YEAR)
+        return Reading(why_not=NO_YEAR)
     date = near.on(day, month, year)
     why = f"{MONTHS[month - 1].capitalize()} {year or ''}".strip() + f" has no day {day}"
-    return DateMatch((date,)) if date else DateMatch(why_not=why)
+    return Reading.of(date) if date else Reading(why_not=why)
 
 
-def _short_year(match: re.Match[str], near: DateContext) -> DateMatch | None:
+def _short_year(match: re.Match[str], near: DateContext) -> Reading | None:
     """Read ``15 march 88``, if days in the past are intended."""
     return _month_day(match, near) if near.past or near.year_needed else None
 
@@ -115,13 +114,13 @@ def _is_verb(match: re.Match[str]) -> bool:
     )
 
 
-def _day_of_month(match: re.Match[str], near: DateContext) -> DateMatch | None:
+def _day_of_month(match: re.Match[str], near: DateContext) -> Reading | None:
     """Read ``the 14th``, of this month or another one."""
     day, which = int(match["d"]), match["k"]
     if which and re.search("every|each|any", which):
         return None
     if near.year_needed and which is None:
-        return DateMatch(why_not=NO_YEAR, alone=True)
+        return Reading(why_not=NO_YEAR, alone=True)
     if which is None or which == "the month":
         date = near.on(day)
     else:
@@ -129,11 +128,11 @@ def _day_of_month(match: re.Match[str], near: DateContext) -> DateMatch | None:
         first = shifted(near.date.replace(day=1), months=months)
         date = exact(first.year, first.month, day) if first else None
     if date is None:
-        return DateMatch(
+        return Reading(
             why_not=f"there is no day {day} in " + ("that month" if day < 32 else "a month"), alone=True
         )
     padded = match["d"].startswith("0") and not which
-    return DateMatch((date,), alone=padded and not _DAY_BEFORE.search(match.string[: match.start()]))
+    return Reading.of(date)._replace(alone=padded and not _DAY_BEFORE.search(match.string[: match.start()]))
 
 
 _DAY_BEFORE = re.compile(rf"(?:\b(?:on|by|from|until|till|before|for)|\b(?:{_DAY}),?) $")
@@ -141,23 +140,23 @@ _WORDS = {"today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "thi
           "later today": 0, "tomorrow": 1, "overmorrow": 2, "yesterday": -1, "last night": -1}  # fmt: skip
 
 
-def _relative(match: re.Match[str], near: DateContext) -> DateMatch:
+def _relative(match: re.Match[str], near: DateContext) -> Reading:
     if match["same"]:
         return _one_day(shifted(near.date, days=7))
     return _later(match, shifted(near.date, days=_WORDS[match["r"]]))
 
 
-def _weekday(match: re.Match[str], near: DateContext) -> DateMatch | None:
+def _weekday(match: re.Match[str], near: DateContext) -> Reading | None:
     """Read ``friday`` as the next one, and ``next friday`` as the one of the next week."""
     day, before = DAYS.index(match["w"]), match["q"] or ""
     week = match["k"] or match["j"] or ""
     if match["s"] or before in ("every", "each", "any", "other", "most", "every other", "alternate"):
         return None
     if week == "after next":
-        return DateMatch(tuple(filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7)))))
+        return Reading.of(*filter(None, (near.in_week(2, day), shifted(near.weekday(day), days=7))))
     if week:
         if week == "coming":
-            return DateMatch((near._replace(past=False).weekday(day),))
+            return Reading.of(near._replace(past=False).weekday(day))
         weeks = (
             2
             if "after next" in week
@@ -177,23 +176,21 @@ def _weekday(match: re.Match[str], near: DateContext) -> DateMatch | None:
     return _later(match, date)._replace(after=after)
 
 
-def _later(match: re.Match[str], day: dt.date | None) -> DateMatch:
+def _later(match: re.Match[str], day: dt.date | None) -> Reading:
     """Read ``friday week``, ``tomorrow in a fortnight``."""
     unit = match["lu"] or match["lu2"]
     return _one_day(moved(day, counted_by(match["ln"] or "a"), unit) if unit and day is not None else day)
 
 
-def _days_away(match: re.Match[str], near: DateContext) -> DateMatch:
+def _days_away(match: re.Match[str], near: DateContext) -> Reading:
     """Read ``in two weeks``, ``3 days from now``, ``a month ago``."""
     back = -1 if match["way"] in ("ago", "back") else 1
     return (
-        DateMatch()
-        if match["half"]
-        else _one_day(moved(near.date, back * counted_by(match["n"]), match["u"]))
+        Reading() if match["half"] else _one_day(moved(near.date, back * counted_by(match["n"]), match["u"]))
     )
 
 
-def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
+def _boundary(match: re.Match[str], near: DateContext) -> Reading | None:
     """Read ``end of the month``, ``start of June``, ``the last day of next month``."""
     at_end = match["b"].startswith(("end", "last", "month"))
     month, which = match["m"], match["k"] or ""
@@ -213,12 +210,12 @@ def _boundary(match: re.Match[str], near: DateContext) -> DateMatch | None:
     if "week" in which:
         if not at_end:
             return _one_day(near.in_week(step or 1, 0))
-        return DateMatch(tuple(day for n in (4, 6) if (day := near.in_week(step, n)) and day >= near.date))
+        return Reading.of(*(day for n in (4, 6) if (day := near.in_week(step, n)) and day >= near.date))
     first = shifted(near.date.replace(day=1), months=step if at_end or step else 1)
     return _one_day(last_day(first) if first and at_end else first)
 
 
-def _nth(match: re.Match[str], near: DateContext) -> DateMatch:
+def _nth(match: re.Match[str], near: DateContext) -> Reading:
     """Read ``the first Monday in April``."""
     day, number = DAYS.index(match["w"]), 0 if match["i"] == "last" else int(match["i"][:-2])
     if match["m"]:
@@ -227,29 +224,27 @@ def _nth(match: re.Match[str], near: DateContext) -> DateMatch:
     else:
         first = shifted(near.date.replace(day=1), months=1 if "next" in match["k"] else 0)
     if first is None:
-        return DateMatch()
+        return Reading()
     if number == 0:
         last = last_day(first)
         return _one_day(shifted(last, days=-((last.weekday() - day) % 7)))
     return _one_day(shifted(first, days=(day - first.weekday()) % 7 + 7 * (number - 1)))
 
 
-def _holiday(match: re.Match[str], near: DateContext) -> DateMatch | None:
+def _holiday(match: re.Match[str], near: DateContext) -> Reading | None:
     for pattern, (day, month) in _HOLIDAYS.items():
         if re.fullmatch(pattern, match["h"]):
             if near.year_needed and not match["y"]:
-                return DateMatch(why_not=NO_YEAR)
+                return Reading(why_not=NO_YEAR)
             return _one_day(near.on(day, month, int(match["y"]) if match["y"] else None))
     return None
 
 
-def _one_day(day: dt.date | None) -> DateMatch:
-    return DateMatch((day,)) if day is not None else DateMatch(why_not="that day is not in the calendar")
+def _one_day(day: dt.date | None) -> Reading:
+    return Reading.of(day) if day is not None else Reading(why_not="that day is not in the calendar")
 
 
-_GRAMMAR: tuple[
-    tuple[tuple[str, ...], Any, Callable[[re.Match[str], DateContext], DateMatch | None]], ...
-] = (
+_GRAMMAR: tuple[tuple[tuple[str, ...], Any, Callable[[re.Match[str], DateContext], Reading | None]], ...] = (
     (
         tuple(MONTHS),
         re.compile(
@@ -326,7 +321,7 @@ _GRAMMAR: tuple[
             r"\b(?:the )?(?:day after|next day|following day)\b(?=$|[.,;!?]| (?:would|is|works?|please|"
             r"then|instead|if|and|or)\b)"
         ),
-        lambda *_: DateMatch(after=True),
+        lambda *_: Reading(after=True),
     ),
     (
         ("end", "last", "start", "beginning", "first", "1st"),

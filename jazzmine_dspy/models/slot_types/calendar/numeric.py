@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import NamedTuple
 
 from jazzmine_dspy.models.slot_types.calendar.context import DateContext, Reading, exact
-
-
-class DateMatch(NamedTuple):
-    """The days that a match names, or why they are invalid; ``alone`` and ``after`` as in ``Reading``."""
-
-    days: tuple[dt.date, ...] = ()
-    why_not: str = ""
-    alone: bool = False
-    after: bool = False
-
 
 NO_YEAR = "the year is missing"
 """The reason if a slot needs a year and the day has none."""

@@ -92,14 +92,13 @@ def labelled_rows(examples: Examples) -> Rows:
     return Rows(stack, _right(acts), tuple(each.conversation for each in examples), np.ones(len(examples)))
 
 
-def fit_bank(embedder: EmbedderPort, copies: int = 1) -> Acts:
+def fit_bank(embedder: EmbedderPort) -> Acts:
     """Fit the head on the phrase bank alone.
 
     Args:
         embedder: The embedding model; the head needs the same one in service.
-        copies: Situations for each phrase: more of them take more time and improve the fit.
     """
-    return fit_rows(bank_rows(embedder, copies))
+    return fit_rows(bank_rows(embedder, 1))
 
 
 def fit_rows(rows: Rows) -> Acts:
