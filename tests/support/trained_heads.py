@@ -47,11 +47,11 @@ def trained_once(train: Callable[..., Any], folder: Path) -> Callable[..., Any]:
 @contextmanager
 def heads_trained_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """While it is entered, runs train a head once for all workers."""
-    from jazzmine_dspy.optimize.local import heads
+    from jazzmine_dspy.optimize.local import training
 
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "trained-heads"
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heads, "train_selection_head", trained_once(heads.train_selection_head, folder))
+        patch.setattr(training, "train_selection_head", trained_once(training.train_selection_head, folder))
         yield
