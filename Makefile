@@ -10,6 +10,8 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export HF_HUB_OFFLINE := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export DSPY_CACHEDIR := $(CURDIR)/.cache/dspy
+# Compiled files are kept whatever the surroundings say: without them each of a hundred processes compiles every library.
+export PYTHONDONTWRITEBYTECODE :=
 
 QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -15,7 +15,16 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
+from trained_heads import heads_trained_once
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs on the library share their selection heads with those of tests/optimize."""
+    with heads_trained_once(tmp_path_factory):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def renamed(fit: Callable[..., Any], support: Path, tmp_path_factory: pytest.Tem
     return fit(renamed_dataset(support, tmp_path_factory.mktemp("renamed") / "shop"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["fallback", "local"])
 def test_scores_do_not_hang_on_names(policy: str, fitted_support: Any, renamed: Any) -> None:
     """Guards against figures that are read off names: of flows in messages, of slots in rules, of ids."""

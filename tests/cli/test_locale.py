@@ -11,15 +11,29 @@ from pathlib import Path
 import pytest
 
 CODE = "from jazzmine_dspy.cli import app; app()"
+# Both commands in one process, which takes seconds to start.
+DECIDE_AND_CHAT = """
+import sys
+from jazzmine_dspy.cli import app
+_, program, text = sys.argv
+for words in (["decide", program, "--text", text], ["chat", program]):
+    try:
+        app([*words, "--json"])
+    except SystemExit as ended:
+        assert not ended.code, ended.code
+    print("ended", flush=True)
+"""
 LOCALES = pytest.mark.parametrize(
     "more", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}], ids=str
 )
 
 
-def command(folder: Path, more: dict[str, str], *args: object, stdin: bytes = b"") -> tuple[int, str, str]:
+def command(
+    folder: Path, more: dict[str, str], *args: object, stdin: bytes = b"", code: str = CODE
+) -> tuple[int, str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     done = subprocess.run(
-        [sys.executable, "-c", CODE, *map(str, args)],
+        [sys.executable, "-c", code, *map(str, args)],
         cwd=folder, env=env | {"LC_ALL": "POSIX"} | more, input=stdin, capture_output=True, timeout=120,
     )  # fmt: skip
     return done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -40,19 +54,12 @@ def test_a_fault_that_quotes_a_letter_is_printed(tmp_path: Path, dataset: Path, 
 @pytest.mark.row("A1")
 @LOCALES
 def test_a_message_is_read_as_utf_8(tmp_path: Path, program: Path, more: dict[str, str]) -> None:
-    code, out, err = command(tmp_path, more, "decide", program, "--text", "Zoë, 日", "--json")
-    assert code == 0, err
-    assert json.loads(out)["enhancement"]["enhanced_query"] == "Zoë, 日"
-    code, out, err = command(tmp_path, more, "chat", program, "--json", stdin="Zoë, 日\n".encode())
-    assert code == 0, err
-    assert json.loads(out)["turns"][0]["text"] == "Zoë, 日"
-
-
-@LOCALES
-def test_bytes_that_are_no_text_are_refused_and_end_nothing(
-    tmp_path: Path, program: Path, more: dict[str, str]
-) -> None:
-    code, out, err = command(tmp_path, more, "chat", program, "--json", stdin=b"caf\xe9\nhello\n")
+    """As an argument and from stdin; bytes that are no text are refused and end nothing."""
+    said = "Zoë, 日\n".encode() + b"caf\xe9\nhello\n"
+    code, out, err = command(tmp_path, more, program, "Zoë, 日", stdin=said, code=DECIDE_AND_CHAT)
     assert code == 0, out + err
-    assert [turn["text"] for turn in json.loads(out)["turns"]][1] == "hello"
-    assert "error" in json.loads(out)["turns"][0]
+    decided, chatted, _ = out.split("ended\n")
+    assert json.loads(decided)["enhancement"]["enhanced_query"] == "Zoë, 日"
+    first, refused, last = json.loads(chatted)["turns"]
+    assert (first["text"], last["text"]) == ("Zoë, 日", "hello")
+    assert "error" in refused

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import walk_deciders
 from typer.testing import CliRunner
 
 
@@ -39,11 +40,8 @@ async def talk() -> list[dict[str, Any]]:
     ]
 
 
-def main(how: str) -> None:
-    """Everything, in the working folder, which holds the source in ``source``."""
-    if how == "decorators":
-        for name in ("extension.postcode", "extension.jobs"):
-            importlib.import_module(name)
+def walk() -> dict[str, Any]:
+    """Everything with the slot type and the importer."""
     report = command("datasets", "import", "jobs", "source", "--out", "jobs", "--json")
     command("datasets", "check", "jobs")
     recipe = 'name = "jobs"\ndataset = "jobs"\nlm = "none"\nhead = false\ntracking = "none"\n'
@@ -56,18 +54,26 @@ def main(how: str) -> None:
     from jazzmine_dspy.dialogue.slots import refusal
 
     slot = load("made").registry["mend_boiler"].slots[0]
+    return {
+        "help": " ".join(command("datasets", "import", "--help").split()),
+        "imported": report["conversations"],
+        "left_out": report["left_out"],
+        "commands": decided["commands"],
+        "talk": asyncio.run(talk()),
+        "scores": scores["metrics"],
+        "refused": refusal(slot, "the moon"),
+        "flows": Path("made/flows.yaml").read_text("utf-8"),
+    }
+
+
+def main(how: str) -> None:
+    """All, in the working folder, which holds the source in ``source`` and the dataset in ``shop``."""
+    if how == "decorators":
+        for name in ("postcode", "jobs", "gazetteer", "lookup"):
+            importlib.import_module(f"extension.{name}")
     print(
         json.dumps(
-            {
-                "help": " ".join(command("datasets", "import", "--help").split()),
-                "imported": report["conversations"],
-                "left_out": report["left_out"],
-                "commands": decided["commands"],
-                "talk": asyncio.run(talk()),
-                "scores": scores["metrics"],
-                "refused": refusal(slot, "the moon"),
-                "flows": Path("made/flows.yaml").read_text("utf-8"),
-            }
+            {"files": walk(), "deciders": {name: walk_deciders.walk(name) for name in walk_deciders.NAMES}}
         )
     )
 

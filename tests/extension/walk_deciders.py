@@ -1,22 +1,24 @@
-"""Run as a process of its own: compiles, serves, evaluates and reports with deciders of another package.
-
-The argument ``decorators`` imports the package's files first; ``installed`` leaves it to the entry points. The last
-line that is printed is a JSON document of what came out.
-"""
+"""Compiles, serves, evaluates and reports with deciders of another package, in the process of ``walk.py``."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner
 
 NAMES = ("gazetteer", "lookup")
-RECIPE = 'dataset = "shop"\nlm = "none"\nhead = false\nacts = false\nrecall = false\ntracking = "none"\n'
+RECIPE = """
+dataset = "shop"
+lm = "none"
+head = false
+acts = false
+recall = false
+replay = false
+tracking = "none"
+"""
 
 
 def command(*words: str) -> Any:
@@ -63,15 +65,3 @@ def walk(made: str) -> dict[str, Any]:
         "report": Path(made, "report", "report.md").read_text("utf-8"),
         "page": Path(made, "report", "report.html").read_text("utf-8"),
     }
-
-
-def main(how: str) -> None:
-    """Both deciders, in the working folder, which holds the dataset in ``shop``."""
-    if how == "decorators":
-        for name in ("extension.gazetteer", "extension.lookup"):
-            importlib.import_module(name)
-    print(json.dumps({made: walk(made) for made in NAMES}))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

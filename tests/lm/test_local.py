@@ -85,8 +85,8 @@ def test_the_schema_reaches_the_decoder(engine: LocalEngine, ask: Any, name: str
 
 def test_without_the_schema_answers_do_not_fit(ask: Any) -> None:
     free = LocalEngine(settings=LocalSettings(n_ctx=1024, schema_to_decoder=False))
-    answers = {name: text_of(free.complete(ask(QUESTION, schema=schema))) for name, schema in SCHEMAS.items()}
-    assert not all(fits(answers[name], schema) for name, schema in SCHEMAS.items())
+    answers = ((text_of(free.complete(ask(QUESTION, schema=each))), each) for each in SCHEMAS.values())
+    assert any(not fits(text, schema) for text, schema in answers), "the first that does not is enough"
     free.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +32,7 @@ from jazzmine_dspy.optimize.state import LocalFit, PromptsFit, RunState
 from jazzmine_dspy.optimize.steps.choose import choose
 from jazzmine_dspy.optimize.steps.prompts import compile_prompts
 from jazzmine_dspy.program.turn import TurnProgram
+from trained_heads import heads_trained_once
 
 NAME = "jazzmine_tests_scripts"
 
@@ -116,6 +117,13 @@ def run_in(cwd: Path, recipe: Recipe, lm: Any = None, **settings: Any) -> Ran:
     return Ran(result._replace(folder=cwd / "program"), lm, cwd, recipe, progress)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Most runs are on the same turns: they share their selection heads."""
+    with heads_trained_once(tmp_path_factory):
+        yield
+
+
 @pytest.fixture(scope="session")
 def scripts() -> ModuleType:
     return load_scripts()
@@ -124,6 +132,15 @@ def scripts() -> ModuleType:
 @pytest.fixture(scope="session")
 def library(scripts: ModuleType) -> Path:
     return Path(scripts.LIBRARY)
+
+
+@pytest.fixture
+def few_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs train the local decider four times instead of nine: for tests of something else on turns of their own."""
+    from jazzmine_dspy.optimize.steps import local
+
+    monkeypatch.setattr(local, "FOLDS", 2)
+    monkeypatch.setattr(local, "SHARES", (1 / 2,))
 
 
 @pytest.fixture

@@ -100,6 +100,7 @@ def _ended(ran: Any) -> None:
 
 
 @pytest.mark.row("D1", "O1")
+@pytest.mark.usefixtures("few_trainings")
 def test_labels_that_contradict_each_other_end_in_a_program(
     library: Path, tmp_path: Path, tiny: Callable[..., Recipe], run_recipe: Any
 ) -> None:
@@ -119,6 +120,7 @@ def test_labels_that_contradict_each_other_end_in_a_program(
 
 
 @pytest.mark.row("D1", "O1")
+@pytest.mark.usefixtures("few_trainings")
 def test_a_flow_with_one_example_and_one_turn_is_learnt_like_others(
     library: Path, tmp_path: Path, tiny: Callable[..., Recipe], run_recipe: Any
 ) -> None:

@@ -70,6 +70,7 @@ def test_it_says_what_changed_and_which_flows_lack_turns(without: Any, grown: Pa
 
 
 @pytest.mark.row("A9", "O11")
+@pytest.mark.usefixtures("few_trainings")
 def test_a_run_says_what_changed_and_the_report_compares_before_and_after(
     without: Any, grown: Path, library: Path, tmp_path: Path, runner: Any
 ) -> None:
@@ -164,6 +165,7 @@ def test_turns_that_the_program_has_learnt_from_decide_nothing(contenders_by_nam
 
 
 @pytest.mark.row("A9", "O11")
+@pytest.mark.usefixtures("few_trainings")
 def test_the_command_needs_no_recipe_and_says_what_came_of_it(
     without: Any, grown: Path, tmp_path: Path
 ) -> None:
