@@ -126,9 +126,7 @@ class TurnState:
         try:
             search, summaries = recall_query(self.turn, query, self.registry)
             matches = self._recall(search, summaries)
-            open_to = frozenset(self.choosable)
-            # A score of another type raises here; NaN passes no threshold.
-            known = tuple(one for one in matches if one.name in open_to and not math.isnan(one.score))
+            known = self._known(matches)
         except Exception as error:
             return replace(state, recalled=(), recall_failure=f"recall: {format_error(error)}")
         # A replacement index may have answered: its matches count, and the turn records the cause.
@@ -137,10 +135,13 @@ class TurnState:
 
     def part(self, text: str) -> TurnState:
         """Return the state of a part of the message, recalled as if it were a whole message."""
-        open_to = frozenset(self.choosable)
-        matches = [one for one in self._recall(text, ()) if one.name in open_to]
         turn = self.turn.model_copy(update={"text": text})
-        return replace(self, turn=turn, query="", recalled=tuple(matches), selected=())
+        return replace(self, turn=turn, query="", recalled=self._known(self._recall(text, ())), selected=())
+
+    def _known(self, matches: Iterable[Recalled]) -> tuple[Recalled, ...]:
+        """The matches that may be chosen and have a score; a score that is no number raises."""
+        open_to = frozenset(self.choosable)
+        return tuple(one for one in matches if one.name in open_to and not math.isnan(one.score))
 
     def features(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
         """The features of texts, shape (number of texts, feature_size); each text is embedded once a turn.

@@ -209,7 +209,7 @@ def test_a_prior_holds_against_a_lucky_draw(
 def test_a_gain_that_may_as_well_be_chance_replaces_nothing(
     choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three to one is asked for; fewer labels brought such a gain elsewhere, and as often a loss."""
+    """Four to one is asked for: with few labels, gains elsewhere were as often losses."""
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: Prior((15,), (0.001,), (0.01,)))
     choice = choice_of(contender("local", "local", [True, False] * 19 + [True, True]))
     assert choice.ships.contender.name == "base"
