@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.artifacts.files import AGAIN, find
 from jazzmine_dspy.artifacts.manifest import read_checked
 from jazzmine_dspy.artifacts.recall import bind_recall, read_examples
-from jazzmine_dspy.models.errors import ArtifactError, JazzmineError
+from jazzmine_dspy.models.errors import ArtifactError, InputError, JazzmineError
 from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.decider import DECIDERS
@@ -68,6 +68,7 @@ def load(
 
     Raises:
         ArtifactError: damaged, newer, or of other signatures, or ``"base"`` without flows; the message says what to do.
+        InputError: ``flows`` are none.
 
     Example:
         >>> flows = [{"name": "track_order", "description": "Say where an order is."}]
@@ -150,6 +151,12 @@ def _given(flows: Any, agent_id: str = "") -> FlowRegistry:
         return flows
     if isinstance(flows, str | Path):
         return FlowRegistry.from_yaml(flows, agent_id=agent_id)
+    if not isinstance(flows, Iterable):
+        raise InputError(
+            "These are no flows",
+            where=f"flows={flows!r}",
+            remedy="Pass a registry, a mapping, a list, or the path of a YAML file.",
+        )
     return FlowRegistry(flows, agent_id=agent_id)
 
 

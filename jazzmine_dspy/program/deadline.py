@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import math
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -12,7 +13,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
-from jazzmine_dspy.models.errors import DeadlineError
+from jazzmine_dspy.models.errors import DeadlineError, InputError
 from jazzmine_dspy.program.own_loop import LOOK_S
 from jazzmine_dspy.program.patience import deadline_in_force
 
@@ -30,9 +31,18 @@ class Deadline:
     Args:
         seconds: From now on; None for no limit.
         clock: Seconds of a monotonic clock.
+
+    Raises:
+        InputError: the seconds are not a number.
     """
 
     def __init__(self, seconds: float | None = None, clock: Callable[[], float] = monotonic) -> None:
+        if seconds is not None and math.isnan(seconds):
+            raise InputError(
+                "A deadline is a number of seconds",
+                where=f"deadline={seconds}",
+                remedy="Pass seconds, or None for no limit.",
+            )
         seconds = deadline_in_force(seconds)
         self.clock = clock
         self.began = clock()

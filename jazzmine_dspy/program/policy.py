@@ -19,7 +19,8 @@ from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 PolicyName = Literal["shipped", "local", "lm", "fallback"]
-Gate = float | None
+Positive = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Gate = Positive | None
 Deciders = tuple[tuple[SourceKind, Gate], ...]
 Frozen = AfterValidator(frozen_dict)
 
@@ -108,7 +109,7 @@ class Policy(Value):
     fallback_score: Annotated[dict[Load, float], AfterValidator(_for_each_load), Frozen] = Field(
         default={"idle": 0.12, "busy": 1.0}
     )
-    clarify: Annotated[dict[SourceKind, float], Frozen] = Field(default={})
+    clarify: Annotated[dict[SourceKind, Positive], Frozen] = Field(default={})
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
     # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
     wording: Wording = Field(default="brief", exclude_if=_is_brief)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from jazzmine_dspy import FlowRegistry, load
-from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.models.errors import ArtifactError, InputError
 
 FLOWS = [
     {
@@ -48,3 +48,8 @@ def test_without_flows_it_says_what_to_pass() -> None:
     with pytest.raises(ArtifactError, match="no flows of its own") as caught:
         load("base")
     assert "flows=" in caught.value.remedy
+
+
+def test_what_are_no_flows_is_refused() -> None:
+    with pytest.raises(InputError, match=r"These are no flows.*flows=5"):
+        load("base", flows=5)

@@ -70,6 +70,20 @@ def test_deciders_that_are_no_order_are_refused(deciders: Any, message: str) -> 
         Policy(deciders=deciders)
 
 
+@pytest.mark.parametrize("number", [-0.1, float("nan"), float("inf")])
+def test_gates_and_margins_are_numbers_from_0_on(number: float) -> None:
+    with pytest.raises(ValidationError):
+        Policy(deciders=(("local", number), ("lm", None)))
+    with pytest.raises(ValidationError):
+        Policy(clarify={"local": number})
+
+
+def test_a_deadline_that_is_no_number_is_refused() -> None:
+    program = TurnProgram(FlowRegistry([{"name": "a", "description": "A."}]))
+    with pytest.raises(InputError, match="A deadline is a number of seconds"):
+        program.decide(text="hello", deadline=float("nan"))
+
+
 @pytest.mark.parametrize("scores", [{}, {"idle": 0.1}, {"busy": 0.1}])
 def test_a_threshold_of_recall_is_named_for_each_load(scores: Any) -> None:
     with pytest.raises(ValidationError, match=r"there is no score for '(idle|busy)'"):
