@@ -5,7 +5,6 @@ English, but for the days and numbers that an English conversation names in anot
 
 from __future__ import annotations
 
-import functools
 import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -45,7 +44,6 @@ _RIGHTED = re.compile(
     r"instead)\b",
     re.IGNORECASE,
 )
-
 
 _DENIAL_LENGTH = 200
 """Characters before a value in which a denial of it may begin."""
@@ -90,7 +88,7 @@ def warn_unsupported_language(locale: str) -> None:
         _tell(locale.replace("_", "-").split("-")[0].lower())
 
 
-@functools.lru_cache(maxsize=64)
+@lru_cache(maxsize=64)
 def _tell(language: str) -> None:
     log.warning(
         "Rules and phrases are English: none is applied to messages in %r. Heads and language models are asked, and "
@@ -181,22 +179,7 @@ def without_light_words(text: str, also: Collection[str] = ()) -> str:
 
 def name_words(name: str) -> set[str]:
     """The words of a slot's name that tell it from others, as they may be said: "guests", "guest"."""
-    dull = {
-        "number",
-        "count",
-        "amount",
-        "of",
-        "no",
-        "quantity",
-        "how",
-        "many",
-        "new",
-        "old",
-        "total",
-        "id",
-        "is",
-        "has",
-    }
+    dull = words("number count amount of no quantity how many new old total id is has")
     telling = {word for word in re.split(r"[\W_]+", name.lower()) if len(word) > 2} - dull
     return {form for word in telling for form in (word, word.removesuffix("s"), word.removesuffix("s") + "s")}
 

@@ -179,10 +179,10 @@ def optimizer(name: str) -> Callable[[O], O]:
         ExtensionError: the name is taken or cannot be one, or the thing cannot be called.
 
     Example:
-        >>> @optimizer("polite")
-        ... def polite(program, train, tools):
+        >>> @optimizer("courteous")
+        ... def courteous(program, train, tools):
         ...     yield from ()
-        >>> "polite" in OPTIMIZERS
+        >>> "courteous" in OPTIMIZERS
         True
     """
 
