@@ -7,6 +7,7 @@ import unicodedata
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import from_json
 
 from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import (
@@ -258,3 +259,20 @@ def truncate(history: list[Any], kept: int) -> int:
     surplus = max(0, len(history) - kept)
     del history[:surplus]
     return surplus
+
+
+_MAY_OVERFLOW = re.compile(rb"[\s:,\[]-?\d[\d.]*[eE]\+?\d{3}|\d{200}")
+"""A number of JSON that may be beyond every float."""
+
+
+def read_state(data: bytes) -> WorkingMemory:
+    """Read a state from JSON, at version 0.
+
+    Raises:
+        ValueError: the bytes are not JSON, or no state (``pydantic.ValidationError``).
+    """
+    record = from_json(data, allow_inf_nan=False)
+    if not isinstance(record, dict) or "version" in record or _MAY_OVERFLOW.search(data):
+        return WorkingMemory.model_validate({**record, "version": 0} if isinstance(record, dict) else record)
+    # From text, values are not looked through one by one: reading them above has refused what JSON has not.
+    return WorkingMemory.model_validate_json(data)

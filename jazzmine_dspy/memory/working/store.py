@@ -14,12 +14,11 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from jazzmine_dspy.memory.errors import NotStoredError, UnreadableRecordError
 from jazzmine_dspy.memory.working import operations
 from jazzmine_dspy.memory.working.records import QueuedMessage
-from jazzmine_dspy.memory.working.state import WorkingMemory
+from jazzmine_dspy.memory.working.state import WorkingMemory, read_state
 from jazzmine_dspy.memory.working.turns import Record, Turn, TurnStore
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.text import checked_id
@@ -350,8 +349,7 @@ class WorkingMemoryStore(TurnStore):
         return state
 
     def _loaded(self, data: bytes) -> WorkingMemory:
-        record = from_json(data, allow_inf_nan=False)
-        return WorkingMemory.model_validate({**record, "version": 0} if isinstance(record, dict) else record)
+        return read_state(data)
 
     # --- operations: what each does, and when it is refused, is documented in .operations ------------------
 
