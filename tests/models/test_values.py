@@ -191,7 +191,7 @@ def test_an_option_in_other_words_and_letters(text: str, values: list[str]) -> N
     [
         ("M", ["medium"]),
         ("l.", ["large"]),
-        ("M please", ["medium"]),
+        ("size M please", ["medium"]),
         ("s", []),
         ("k", []),
         ("n", []),

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-import pytest
-
-pytest.importorskip("xdist")
-
 from both_ends import BothEnds, place
 
 FILES = [

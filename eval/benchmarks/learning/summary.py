@@ -95,7 +95,7 @@ def chosen_gains(draws: Sequence[Draw]) -> list[float]:
         prior = fit_prior(each for each in draws if each.ground != draw.ground)
         known = prior if prior.sizes else Prior((draw.n,), (0.0,), (0.02,))
         gain = expected_gain(known, draw.n, draw.observed, draw.error)
-        gains.append(draw.gain if gain.mean > 0 and gain.likely else 0.0)
+        gains.append(draw.gain if gain.likely else 0.0)
     return gains
 
 

@@ -17,38 +17,41 @@ NOTE = (
 
 def sections(data: dict[str, Any]) -> list[tuple[str, Table, str]]:
     """Title, table and note of each part; none where nothing was compared."""
-    found = data.get("comparison")
-    if not found:
+    comparison = data.get("comparison")
+    if not comparison:
         return []
-    a, b = found["names"]
+    a, b = comparison["names"]
     return [
-        (f"{b} against {a}", _metrics(found), f"{found['verdict']} {NOTE}"),
-        (f"{b} against {a}, by slice", _slices(found), f"By {found['objective']}."),
+        (f"{b} against {a}", _metrics(comparison), f"{comparison['verdict']} {NOTE}"),
+        (f"{b} against {a}, by slice", _slices(comparison), f"By {comparison['objective']}."),
         (
             f"{b} against {a}: flags",
-            _flags(found),
+            _flags(comparison),
             "Turns that one alone has right; McNemar's test, turn by turn.",
         ),
-        ("Outcomes that changed", _outcomes(found), "Crashes stand apart from wrong answers."),
-        (f"Turns gained by {b}", _changed(found, "gained"), ""),
-        (f"Turns lost by {b}", _changed(found, "lost"), ""),
+        ("Outcomes that changed", _outcomes(comparison), "Crashes stand apart from wrong answers."),
+        (f"Turns gained by {b}", _changed(comparison, "gained"), ""),
+        (f"Turns lost by {b}", _changed(comparison, "lost"), ""),
     ]
 
 
-def _metrics(found: dict[str, Any]) -> Table:
+def _metrics(comparison: dict[str, Any]) -> Table:
     """The objective and further metrics."""
-    metrics = [("/comparison/main", found["main"]), *numbered("/comparison/others", found["others"])]
+    metrics = [
+        ("/comparison/main", comparison["main"]),
+        *numbered("/comparison/others", comparison["others"]),
+    ]
     items = [(at, one | {"name": label(one["metric"]), "tested": True}) for at, one in metrics]
-    return listed("comparison", items, *_columns("Metric", *found["names"]), strong=0)
+    return listed("comparison", items, *_columns("Metric", *comparison["names"]), strong=0)
 
 
-def _slices(found: dict[str, Any]) -> Table:
+def _slices(comparison: dict[str, Any]) -> Table:
     """The objective by place, command and flow."""
     items = (
         (f"{at}/found", {**one["found"], "name": f"{one['kind']}: {one['name']}", "tested": one["tested"]})
-        for at, one in numbered("/comparison/slices", found["slices"])
+        for at, one in numbered("/comparison/slices", comparison["slices"])
     )
-    return listed("comparison-slices", items, *_columns("Slice", *found["names"]))
+    return listed("comparison-slices", items, *_columns("Slice", *comparison["names"]))
 
 
 def _columns(heading: str, a: str, b: str) -> list[tuple[str, Column]]:
@@ -69,12 +72,12 @@ def _chance(one: dict[str, Any]) -> str:
     return "p" if one["adjusted"] is None else "adjusted"
 
 
-def _flags(found: dict[str, Any]) -> Table:
+def _flags(comparison: dict[str, Any]) -> Table:
     """Yes-or-no parts of the decision."""
-    a, b = found["names"]
+    a, b = comparison["names"]
     return listed(
         "comparison-flags",
-        numbered("/comparison/flags", found["flags"]),
+        numbered("/comparison/flags", comparison["flags"]),
         ("Flag", "name"),
         (f"{a} alone right", figure("only_before", "count")),
         (f"{b} alone right", figure("only_after", "count")),
@@ -82,18 +85,18 @@ def _flags(found: dict[str, Any]) -> Table:
     )
 
 
-def _outcomes(found: dict[str, Any]) -> Table:
+def _outcomes(comparison: dict[str, Any]) -> Table:
     """Turns by outcome with either program."""
-    a, b = found["names"]
-    items = numbered("/comparison/outcomes", found["outcomes"])
+    a, b = comparison["names"]
+    items = numbered("/comparison/outcomes", comparison["outcomes"])
     moved = ((at, one) for at, one in items if one["before"] != one["after"])
     columns = ((a, "before"), (b, "after"), ("Turns", figure("turns", "count")))
     return listed("comparison-outcomes", moved, *columns, texts=2)
 
 
-def _changed(found: dict[str, Any], which: str) -> Table:
+def _changed(comparison: dict[str, Any], which: str) -> Table:
     """The first turns gained, or lost, side by side."""
-    a, b = found["names"]
+    a, b = comparison["names"]
     columns = (
         ("Message", "message"),
         ("State", "state"),
@@ -101,4 +104,4 @@ def _changed(found: dict[str, Any], which: str) -> Table:
         (a, "before"),
         (b, "after"),
     )
-    return listed(f"comparison-{which}", numbered("", found[which][:_MOST]), *columns, texts=5)
+    return listed(f"comparison-{which}", numbered("", comparison[which][:_MOST]), *columns, texts=5)

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from jazzmine_dspy.models.language import LIGHT, WORD, Span, intended_values, is_bare, is_english, words
+from jazzmine_dspy.models.language import (
+    LIGHT,
+    WORD,
+    Span,
+    intended_values,
+    is_bare,
+    is_english,
+    name_words,
+    words,
+)
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, slot_type
 from jazzmine_dspy.models.text import plain
 
@@ -180,7 +189,8 @@ def _option_by_place(slot: Slot, text: str) -> list[str]:
 
 def _option_by_letter(slot: Slot, text: str) -> list[str]:
     """Return the option that begins with the one letter that a text says, if no other does."""
-    letters = [word for word in plain(text).split() if word not in LIGHT and word != "size"]
+    dull = LIGHT | name_words(slot.name)
+    letters = [word for word in plain(text).split() if word not in dull]
     if len(letters) != 1 or len(letters[0]) != 1 or letters[0] in _ANSWERS:
         return []
     options = [option for option in slot.options if _option_text(option).startswith(letters[0])]
