@@ -67,6 +67,14 @@ def own_validators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VALIDATORS, "_origins", {})
 
 
+@pytest.fixture(autouse=True)
+def unknown_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may get the port of one that an earlier test closed; what that one refused says nothing of it."""
+    from jazzmine_dspy.lm import providers
+
+    monkeypatch.setattr(providers, "_quirks", {})
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_disk_cache() -> None:
     """An answer kept on disk by an earlier run would hide a change in the request."""
