@@ -138,6 +138,56 @@ def test_two_wishes_of_learnt_flows_start_in_order_with_their_own_values(
     assert [*zip(started, values, strict=True)] == expected
 
 
+@pytest.mark.row("U19", "U5")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("forget it, i want a human", ["cancel_flow", "handoff"]),
+        ("never mind, agent please", ["cancel_flow", "handoff"]),
+        ("forget it", ["cancel_flow"]),
+    ],
+)
+def test_who_gives_a_task_up_for_a_person_gets_both(text: str, expected: list[str]) -> None:
+    turn = Turn(text=text, status="collecting_slots", flow="return_item", awaiting="return_reason",
+                slots={"order_id": "5520", "item": "kettle"})  # fmt: skip
+    assert [c.type for c in load("support", lm=None).decide(turn).commands] == expected
+
+
+SHIRT = {
+    "name": "order_shirt", "description": "Order a shirt.", "confirm": "Shall I order it?",
+    "slots": [
+        {"name": "size", "type": "choice", "options": ["S", "M", "L"], "ask": "Which size?"},
+        {"name": "quantity", "type": "number", "ask": "How many?"},
+    ],
+}  # fmt: skip
+TRAIN = {
+    "name": "book_train", "description": "Book a train.", "examples": ["i need a train"],
+    "slots": [
+        {"name": "destination", "type": "text", "ask": "Where to?"},
+        {"name": "passengers", "type": "number", "ask": "For how many people?"},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.row("U19", "U6")
+@pytest.mark.parametrize(("text", "slot", "value"), [("no, 2", "quantity", 2), ("no, M", "size", "M")])
+def test_a_bare_number_corrects_a_number_and_no_option(text: str, slot: str, value: Any) -> None:
+    program = load("base", flows=FlowRegistry([SHIRT]))
+    turn = Turn(text=text, status="awaiting_confirmation", flow="order_shirt", slots={"size": "L", "quantity": 1},
+                confirming={"action": "One shirt in L. Shall I order it?"})  # fmt: skip
+    told = [c.model_dump(mode="json", exclude_none=True) for c in program.decide(turn).commands]
+    assert told == [{"type": "deny", "slot": slot}, {"type": "correct_slot", "name": slot, "value": value}]
+
+
+@pytest.mark.row("U7")
+@pytest.mark.parametrize(
+    ("text", "value"), [("2 tickets to york", 2), ("one train ticket to york please", 1)]
+)
+def test_a_ticket_is_for_one_person(text: str, value: int) -> None:
+    commands = load("base", flows=FlowRegistry([TRAIN])).decide(text=text).commands
+    assert ("passengers", value) in [(c.name, c.value) for c in commands if isinstance(c, SetSlot)]
+
+
 @pytest.mark.row("U19", "W6")
 def test_asking_for_time_at_a_confirmation_decides_nothing(clinic: Decide) -> None:
     turn = {"status": "awaiting_confirmation", "flow": "cancel_visit", "confirming": {"action": "Call it off?"},

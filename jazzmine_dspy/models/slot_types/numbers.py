@@ -110,7 +110,7 @@ PEOPLE = re.compile(
 
 _THINGS = re.compile(
     r"\s+(?:\w+ )?(?:cars?|vans?|dogs?|cats?|pets?|bikes?|bags?|suitcases?|cases|boxes|sandwiches|trays?|wraps?|"
-    r"platters?|portions?|plates?|pizzas?|salads?|rolls?|cabins?|rooms?|tickets?|trips?|crossings?|dishes|courses)\b",
+    r"platters?|portions?|plates?|pizzas?|salads?|rolls?|cabins?|rooms?|trips?|crossings?|dishes|courses)\b",
     re.IGNORECASE,
 )
 """Nouns for counted things that are not people."""

@@ -77,7 +77,7 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
         found -= {"affirm", "deny", "cancel_flow", "chitchat", "nothing", "out_of_scope"}
         return found | {"affirm" if said.agrees else "deny"}
     if _leaves(scene):
-        return {"cancel_flow"}
+        return {"cancel_flow", *(found & {"handoff"})}
     if not found:
         found = {"value"} if _tells(scene, may) else _likeliest(may)
     for one, other in _EITHER:

@@ -218,7 +218,8 @@ class Values:
         turn, slot = self._scene.turn, self._scene.awaited
         order = sorted(flow.slots, key=lambda each: slot is None or each.name != slot.name)
         if self._changes:
-            order.sort(key=lambda each: each.name not in turn.slots.names)
+            # "No, 2" changes a number rather than takes the second option.
+            order.sort(key=lambda each: (each.name not in turn.slots.names, each.type == "choice"))
             if named := meant(turn, order):
                 order.sort(key=lambda each: each.name != named)
         return order
