@@ -161,7 +161,7 @@ SHIRT = {
     ],
 }  # fmt: skip
 TRAIN = {
-    "name": "book_train", "description": "Book a train.", "examples": ["i need a train"],
+    "name": "book_train", "description": "Book a train.", "examples": ["i need a train", "book a train ticket"],
     "slots": [
         {"name": "destination", "type": "text", "ask": "Where to?"},
         {"name": "passengers", "type": "number", "ask": "For how many people?"},
