@@ -1,12 +1,10 @@
-"""Closed acts and typed values: what a rule may decide, because the whole message and the state leave no doubt.
-
-Nothing here looks for words inside a longer message: "I know", "Genoa" and "November 3" hold no "no" (U14).
-"""
+"""Closed acts, pauses and typed values: what a rule may decide, as the whole message and the state leave no doubt."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import (
@@ -26,9 +24,12 @@ from jazzmine_dspy.models.language import is_english, warn_unsupported_language
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type, pattern_matches
+from jazzmine_dspy.models.talk import asks_for_time as asks_for_time
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.pauses import WAIT
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.turn import Turn
 
 
 def _set(text: str) -> frozenset[str]:
@@ -199,3 +200,41 @@ def _in_english(locale: str) -> bool:
 def _fill(turn: Turn, slot: Slot, value: Any) -> Command:
     known = turn.slots.get(slot.name)
     return SetSlot(name=slot.name, value=value) if known is None else CorrectSlot(name=slot.name, value=value)
+
+
+WAIT = frozenset(
+    re.split(
+        r"\|",
+        "hang on|hang on a second|hold on|hold on a second|hold on a minute|one moment|one moment please|"
+        "just a moment|a moment please|wait|wait a moment|wait a minute|wait a second|just a second|just a minute|"
+        "one second|one sec|a second please|give me a second|give me a minute|give me a moment|let me check|"
+        "let me look|let me see|let me think|hm let me look|hm|hmm|um|umm|brb",
+    )
+)
+"""Whole messages that ask for time and say nothing."""
+
+_NOTES = re.compile(
+    r"(?:(?:lol|haha|ah|oh|um|right|great|cool|nice) )*"
+    r"(?:ok|okay|k|kk|cool|alright|all right|right|fine|thanks|thank you|thx|ta|cheers|great)"
+    r"(?: (?:ok|okay|cool|thanks|thank you|thx|cheers|mate|lol|then))*"
+)
+
+
+def notes_pause(turn: Turn) -> bool:
+    """Whether a message only notes that the assistant waits: "ok" after "hang on" and "Take your time."."""
+    if not _notes(turn.text):
+        return False
+    before = (message.text for message in reversed(turn.history) if message.role == "user")
+    return asks_for_time(next((text for text in before if not _notes(text)), ""))
+
+
+def _notes(text: str) -> bool:
+    return _NOTES.fullmatch(plain(text)) is not None
+
+
+def is_pause(turn: Turn) -> bool:
+    """Whether a message asks for time, or notes that it is given while the assistant waits for something."""
+    if not is_english(turn.locale):
+        return False
+    waiting = turn.flow or turn.offering or turn.clarifying or turn.confirming
+    return asks_for_time(turn.text) or (bool(waiting) and notes_pause(turn))

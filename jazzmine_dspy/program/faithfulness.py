@@ -13,8 +13,8 @@ from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.denials import changed_negation
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
-from jazzmine_dspy.program.negations import changed_negation
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from jazzmine_dspy.models.decision import Enhancement, Stage, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import MAX_SHOWN
+from jazzmine_dspy.program.acts import is_pause
 from jazzmine_dspy.program.decider import Decided
 from jazzmine_dspy.program.feeling import FIELDS, feel
 from jazzmine_dspy.program.merge import derived_intent, merge
-from jazzmine_dspy.program.pauses import is_pause
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.turn_problems import turn_problems
 

@@ -12,7 +12,7 @@ from jazzmine_dspy.artifacts.recall import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.optimize.local.rows import Exclusions, collect_rows
 from jazzmine_dspy.optimize.local.training import head_row
-from jazzmine_dspy.program.local.head_input import head_input
+from jazzmine_dspy.program.local.understanding import head_input
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram

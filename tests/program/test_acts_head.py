@@ -220,7 +220,7 @@ def test_the_bank_says_where_each_phrase_is_said() -> None:
 @pytest.mark.row("C2")
 def test_it_learns_from_labels_and_is_stored_openly(program: TurnProgram) -> None:
     from jazzmine_dspy.models.commands import Handoff, command
-    from jazzmine_dspy.program.local.head_input import head_input
+    from jazzmine_dspy.program.local.understanding import head_input
     from jazzmine_dspy.program.ports import HeadExample
 
     embedder = program.bindings.embedder

@@ -7,9 +7,9 @@ import datetime as dt
 import pytest
 
 from jazzmine_dspy.models import ReadingContext, Slot, Turn
+from jazzmine_dspy.program.heads.acts.days import stay_days
 from jazzmine_dspy.program.heads.acts.readings import part_value
 from jazzmine_dspy.program.heads.acts.referred import referred_value
-from jazzmine_dspy.program.heads.acts.stays import stay_days
 
 HERE = ReadingContext(dt.date(2026, 10, 14), region="GB")
 SLOTS = [Slot(name="out", type="date"), Slot(name="guests", type="number"), Slot(name="back", type="date")]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine_dspy.program.heads._ngrams import pieces, words
+from jazzmine_dspy.program.heads._lexical import pieces, words
 from jazzmine_dspy.program.heads.acts.view import HASHED, hashed
 
 

@@ -9,7 +9,7 @@ import pytest
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.program.local.choices import LIKELY_ASKED, LIKELY_TOLD
+from jazzmine_dspy.program.local.understanding import LIKELY_ASKED, LIKELY_TOLD
 from jazzmine_dspy.program.turn import TurnProgram
 
 RETURN, CANCEL, PART = "return_reason", "cancel_reason", "day_part"

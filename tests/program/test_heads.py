@@ -25,9 +25,8 @@ from jazzmine_dspy.program.heads import (
     heads_to_bytes,
     state_features,
 )
-from jazzmine_dspy.program.heads._blend import Blend, Trust
+from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical, quantised
-from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR
 from jazzmine_dspy.program.heads.storing import states_to_bytes
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazzmine_dspy.program.heads._lexical import quantised
-from jazzmine_dspy.program.heads._ngrams import pieces, words
+from jazzmine_dspy.program.heads._lexical import pieces, quantised, words
 
 
 @settings(max_examples=40, deadline=None)

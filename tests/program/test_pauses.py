@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.program.pauses import WAIT, asks_for_time
+from jazzmine_dspy.program.acts import WAIT, asks_for_time
 from jazzmine_dspy.program.turn import TurnProgram
 
 FLOWS = [

@@ -10,10 +10,10 @@ import pytest
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.patterns import pattern_match
 from jazzmine_dspy.models.slots import ReadingContext, Slot
+from jazzmine_dspy.program.heads.acts.days import stay_days
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_items, awaited_text, only_answers
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import lone_number, values_in
-from jazzmine_dspy.program.heads.acts.stays import stay_days
 from jazzmine_dspy.program.undoing import is_opposite
 
 AT = ReadingContext(date=dt.date(2026, 10, 14))

@@ -18,8 +18,7 @@ from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.heads import STATE_SIZE, SelectionHead, heads_from_bytes, heads_to_bytes
-from jazzmine_dspy.program.heads.acts.head import ActsHead
-from jazzmine_dspy.program.heads.acts.shipped import shipped_head
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead, shipped_head
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import HeadInput, HeadOutput

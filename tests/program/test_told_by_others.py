@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext, Slot
-from jazzmine_dspy.program.heads.acts.moved import moved_date, moved_time
+from jazzmine_dspy.program.heads.acts.days import moved_date, moved_time
 from jazzmine_dspy.program.heads.acts.readings import lone_number, named_number, place_of
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value

@@ -29,7 +29,7 @@ from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.readings import part_value
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
 from jazzmine_dspy.program.heads.acts.tried import tried_value
-from jazzmine_dspy.program.local.choices import LIKELY_TOLD
+from jazzmine_dspy.program.local.understanding import LIKELY_TOLD
 from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.figures import Figure, figure

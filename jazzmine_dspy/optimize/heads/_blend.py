@@ -9,8 +9,7 @@ import numpy as np
 
 from jazzmine_dspy.optimize.heads._rows import Seen, sampled
 from jazzmine_dspy.program.heads import _blend
-from jazzmine_dspy.program.heads._blend import Blend, Trust, log_odds, none_terms, softmax
-from jazzmine_dspy.program.heads._open import OpenSet
+from jazzmine_dspy.program.heads._blend import Blend, OpenSet, Trust, log_odds, none_terms, softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,7 @@ import numpy as np
 
 from jazzmine_dspy.optimize.heads._blend import Weighed, blend_scores, fit_logit, fit_trust
 from jazzmine_dspy.optimize.heads._rows import Seen
-from jazzmine_dspy.program.heads._blend import softmax
-from jazzmine_dspy.program.heads._open import KINDS, Kind, OpenSet, gate_signs, gated, signs
+from jazzmine_dspy.program.heads._blend import KINDS, Kind, OpenSet, gate_signs, gated, signs, softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.program.heads._lexical import Lexical, quantised
-from jazzmine_dspy.program.heads._ngrams import pieces, words
+from jazzmine_dspy.program.heads._lexical import Lexical, pieces, quantised, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,7 @@ from jazzmine_dspy.optimize.heads._parts import (
     lexical_scope,
 )
 from jazzmine_dspy.program.heads import NONE, STATE_SIZE, state_features
-from jazzmine_dspy.program.heads._open import Space
+from jazzmine_dspy.program.heads._blend import Space
 from jazzmine_dspy.program.heads.features import busy, evidence
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from jazzmine_dspy.optimize.heads.clauses import ClauseRow, Judge, fit_clause_ru
 from jazzmine_dspy.program import ports
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import NONE, SelectionHead
-from jazzmine_dspy.program.heads._blend import Blend
-from jazzmine_dspy.program.heads._open import NEAR
+from jazzmine_dspy.program.heads._blend import NEAR, Blend
 from jazzmine_dspy.program.ports import SelectionOutput
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from jazzmine_dspy.program.heads.acts.fit import UNMEASURED, chosen_pull, drawn,
 from jazzmine_dspy.program.heads.acts.model import ACTS
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.heads.acts.view import full, kernel
-from jazzmine_dspy.program.local.head_input import head_input
 from jazzmine_dspy.program.local.starting import read_starts
+from jazzmine_dspy.program.local.understanding import head_input
 from jazzmine_dspy.program.ports import HeadExample, HeadInput
 from jazzmine_dspy.program.starts import UNLIKELY, Starts
 from jazzmine_dspy.program.state import TurnState

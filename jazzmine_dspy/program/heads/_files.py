@@ -11,9 +11,8 @@ import numpy as np
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.clauses import ClauseRule
-from jazzmine_dspy.program.heads._blend import Blend, Trust
+from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical
-from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space
 from jazzmine_dspy.program.ports import HeadState
 
 if TYPE_CHECKING:

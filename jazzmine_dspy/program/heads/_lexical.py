@@ -1,13 +1,15 @@
-"""The lexical part of a head: a linear model over words and pieces of words, in 8 bits."""
+"""A linear model of words and of pieces of words."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from jazzmine_dspy.program.heads._ngrams import pieces, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,3 +62,42 @@ def quantised(weights: Floats) -> tuple[NDArray[np.int8], Floats]:
     """Rows in 8 bits, and the scale of each: off by 1/254 of the row's largest weight at most."""
     scales = np.maximum(np.abs(weights).max(axis=1), 1e-12) / 127.0
     return np.rint(weights / scales[:, None]).astype(np.int8), scales.astype(np.float32)
+
+
+_WORD = re.compile(r"\b\w+\b")
+_SPACES = re.compile(r"\s\s+")
+_SHORTEST, _LONGEST = 2, 5
+MAX_CHARACTERS = 2_000
+"""Of a text; the embedding model reads no further either, and counting costs time with every one."""
+
+
+def words(text: str) -> dict[str, int]:
+    """Words and pairs of words in lower case, with their counts.
+
+    Example:
+        >>> words("Stop it, stop")
+        {'stop': 2, 'it': 1, 'stop it': 1, 'it stop': 1}
+    """
+    found = _WORD.findall(text[:MAX_CHARACTERS].lower())
+    return dict(Counter([*found, *map(" ".join, pairwise(found))]))
+
+
+def pieces(text: str) -> dict[str, int]:
+    """Runs of 2 to 5 characters within words, a space on both sides being part of a word, with their counts.
+
+    Example:
+        >>> list(pieces("Hi"))
+        [' h', 'hi', 'i ', ' hi', 'hi ', ' hi ']
+    """
+    words = _SPACES.sub(" ", text[:MAX_CHARACTERS].lower()).split()
+    return dict(Counter(chain.from_iterable(map(_pieces_of, words))))
+
+
+# Most words of a message are common ones, and several heads count its pieces.
+@lru_cache(maxsize=4096)
+def _pieces_of(word: str) -> tuple[str, ...]:
+    padded = f" {word} "
+    lengths = range(_SHORTEST, min(_LONGEST, len(padded)) + 1)
+    return tuple(
+        padded[start : start + length] for length in lengths for start in range(len(padded) - length + 1)
+    )

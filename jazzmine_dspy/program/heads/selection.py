@@ -9,9 +9,8 @@ import numpy as np
 
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.clarify import NONE
-from jazzmine_dspy.program.heads import _blend, _files, _open
-from jazzmine_dspy.program.heads._blend import Blend, Trust
-from jazzmine_dspy.program.heads._open import NEAR, OpenSet, Space, near_enough
+from jazzmine_dspy.program.heads import _blend, _files
+from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust, near_enough
 from jazzmine_dspy.program.heads.features import SIMILARITY_SCALE, STATE_SIZE, busy, evidence, state_features
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
 
@@ -244,7 +243,7 @@ class SelectionHead:
             )
         away = np.zeros(1) if self.space is None else self.space.distance(row[None, :-STATE_SIZE])
         words = np.array([len(text.split())])
-        sign_row = _open.signs(
+        sign_row = _blend.signs(
             z, tells, np.where(learnt, lexical, -1.0), away, np.array([known]), words, runs
         )
         score = self.open_set.score(sign_row)

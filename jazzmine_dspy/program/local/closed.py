@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.program.acts import awaited_value, closed_act, picked
-from jazzmine_dspy.program.pauses import is_pause
+from jazzmine_dspy.program.acts import awaited_value, closed_act, is_pause, picked
 from jazzmine_dspy.program.recall_query import picked_wish
 from jazzmine_dspy.program.state import TurnState
 

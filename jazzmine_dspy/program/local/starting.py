@@ -15,8 +15,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
-from jazzmine_dspy.program.local.head_input import head_input
-from jazzmine_dspy.program.local.understanding import acts_head
+from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
 from jazzmine_dspy.program.starts import Starts, Values, starts, values_for
 from jazzmine_dspy.program.state import TurnState

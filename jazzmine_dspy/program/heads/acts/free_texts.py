@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, YES
+from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
 from jazzmine_dspy.program.heads.acts.named import AVOIDED, NO_BETWEEN
 from jazzmine_dspy.program.heads.acts.readings import free_text
-from jazzmine_dspy.program.pauses import WAIT
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.slots import Slot

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.heads.acts.days import in_held_month, stay_days, without_twins
 from jazzmine_dspy.program.heads.acts.free_texts import (
     awaited_items,
     awaited_text,
@@ -17,17 +18,17 @@ from jazzmine_dspy.program.heads.acts.free_texts import (
     own_name,
     text_apart,
 )
-from jazzmine_dspy.program.heads.acts.mentions import conclusion, without_mentions, without_talk
-from jazzmine_dspy.program.heads.acts.moved import in_held_month
-from jazzmine_dspy.program.heads.acts.named import named_texts
-from jazzmine_dspy.program.heads.acts.opening import texts_in
+from jazzmine_dspy.program.heads.acts.named import named_texts, texts_in
 from jazzmine_dspy.program.heads.acts.questions import (
     LONG,
+    conclusion,
     corrects,
     of_others,
     wish_of,
     without_correcting,
+    without_mentions,
     without_questions,
+    without_talk,
 )
 from jazzmine_dspy.program.heads.acts.readings import (
     counts_several,
@@ -43,7 +44,6 @@ from jazzmine_dspy.program.heads.acts.readings import (
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
-from jazzmine_dspy.program.heads.acts.stays import stay_days, without_twins
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
 from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
@@ -218,7 +218,6 @@ class Values:
         turn, slot = self._scene.turn, self._scene.awaited
         order = sorted(flow.slots, key=lambda each: slot is None or each.name != slot.name)
         if self._changes:
-            # "No, 2" changes a number rather than takes the second option.
             order.sort(key=lambda each: (each.name not in turn.slots.names, each.type == "choice"))
             if named := meant(turn, order):
                 order.sort(key=lambda each: each.name != named)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type
-from jazzmine_dspy.program.heads.acts.moved import day_of_month, moved_date, moved_time
+from jazzmine_dspy.program.heads.acts.days import day_of_month, moved_date, moved_time
 from jazzmine_dspy.program.heads.acts.readings import free_text, part_value, values_in
 
 if TYPE_CHECKING:

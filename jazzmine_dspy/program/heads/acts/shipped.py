@@ -1,17 +1,22 @@
-"""The head of acts that comes with the package: fitted on the phrase bank, for the bundled embedding model."""
+"""The head of acts: the one that comes with the package, and the one that a run trains from it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from jazzmine_dspy.models.base import sha256
+from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.program.heads.acts.bank import FILE
+from jazzmine_dspy.program.heads.acts.fit import fit_bank, fit_labelled
 from jazzmine_dspy.program.heads.acts.model import Acts
+from jazzmine_dspy.program.ports import EmbedderPort, HeadExample
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import EmbedderPort
+
 
 WEIGHTS = "weights.safetensors"
 SHIPPED = "07c39eb98276e19a5f8540876a05fd895b74927d6408c1da99ea8df4622f0171"
@@ -66,3 +71,21 @@ def write(head: Acts, embedder: EmbedderPort, practice: str) -> bytes:
         "practice": practice,
     }
     return save(state.arrays, metadata)
+
+
+class ActsHead(Acts):
+    """The head of acts, trained on the labels of a run."""
+
+    @classmethod
+    def train(
+        cls, examples: Sequence[HeadExample[list[Command]]], seed: int, *, embedder: EmbedderPort
+    ) -> Self:
+        """Fit it on labelled turns, from what the phrase bank taught it on.
+
+        Args:
+            examples: Labelled turns.
+            seed: Of the draw where they are many.
+            embedder: Gives the features of the bank's phrases, where they are not of the bundled model.
+        """
+        head, _ = fit_labelled(shipped_head(embedder) or fit_bank(embedder), examples, seed)
+        return cls.from_state(head.to_state())

@@ -12,7 +12,7 @@ import numpy as np
 
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
-from jazzmine_dspy.program.heads._ngrams import pieces, words
+from jazzmine_dspy.program.heads._lexical import pieces, words
 from jazzmine_dspy.program.heads.acts.readings import values_in, whole_value
 
 if TYPE_CHECKING:
