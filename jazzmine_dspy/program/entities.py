@@ -42,7 +42,7 @@ _ENDS = words(
     "the my our your his her their no not never just only also too still again already yet now today tomorrow tonight "
     "yesterday please pls thanks there here back away ago came comes come arrived arrives got get gets went goes go "
     "says said say needs need needed looks look want wants wanted ordered bought sent send made make gave give keeps "
-    "keep works work stopped stops broke breaks arrive instead anyway though while"
+    "keep works work left cheaper turned makes stopped stops broke breaks arrive instead anyway though while"
 )
 _DULL = words(
     "order orders parcel parcels package packages delivery deliveries refund refunds account accounts item items thing "
@@ -85,7 +85,7 @@ def entities_of(turn: Turn, registry: FlowRegistry, commands: Sequence[Command])
     """
     tasks = {name: registry[name] for name in _in_play(turn, commands) if name in registry}
     names = [*_numbered(turn, registry, tasks), *_values(tasks, commands), *_known(turn)]
-    names += [phrase for phrase in _phrases(turn.text) if " " in phrase]
+    names += [phrase for phrase in noun_phrases(turn.text) if " " in phrase]
     names += _referred(turn, commands, names)
     once: dict[str, str] = {}
     for name in names:
@@ -147,7 +147,7 @@ def _values(tasks: Mapping[str, Flow], commands: Sequence[Command]) -> Iterator[
                 yield each
 
 
-def _phrases(text: str) -> Iterator[str]:
+def noun_phrases(text: str) -> Iterator[str]:
     """Noun phrases behind an article or possessive, up to a word that ends them."""
     found = list(_WORD.finditer(text))
     for place, match in enumerate(found):

@@ -188,6 +188,23 @@ def test_a_ticket_is_for_one_person(text: str, value: int) -> None:
     assert ("passengers", value) in [(c.name, c.value) for c in commands if isinstance(c, SetSlot)]
 
 
+@pytest.mark.row("U19", "U5")
+@pytest.mark.parametrize(
+    ("text", "product"),
+    [
+        ("do you have the blue kettle in stock?", "blue kettle"),
+        ("is my blue kettle back in stock", "blue kettle"),
+        ("do you have the kettle or the toaster in stock", None),
+        ("do you have it in stock", None),
+    ],
+)
+def test_the_only_thing_that_an_opening_message_names_is_the_one_it_is_about(
+    text: str, product: str | None
+) -> None:
+    commands = load("support", lm=None).decide(text=text).commands
+    assert [c.value for c in commands if isinstance(c, SetSlot)] == ([product] if product else [])
+
+
 @pytest.mark.row("U19", "W6")
 def test_asking_for_time_at_a_confirmation_decides_nothing(clinic: Decide) -> None:
     turn = {"status": "awaiting_confirmation", "flow": "cancel_visit", "confirming": {"action": "Call it off?"},

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.entities import noun_phrases
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem
 
 if TYPE_CHECKING:
@@ -215,6 +216,11 @@ _END = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MORE = re.compile(r"\b(?:some |any )?more (?=[a-z])", re.IGNORECASE)
+_HOLDS_THING = re.compile(
+    r"\b(?:product|item|article|thing|goods|machine|device|appliance|gadget|tool|model|part|object|equipment)\b",
+    re.IGNORECASE,
+)
+"""Names of slots whose value is a thing that a noun phrase names."""
 _WHICH = re.compile(r"^(?:which|what) \w+", re.IGNORECASE)
 _OWNED = re.compile(r"^(?:my|our|his|her|their) [a-z]+(?: [a-z]+)?$", re.IGNORECASE)
 _NAMES = re.compile(r"^(?:[A-Z][\w'.-]*)(?: (?:and |& )?[A-Z][\w'.-]*){0,4}$")
@@ -223,13 +229,13 @@ _NOTHING = frozenset(
         r"\w+",
         "something anything it them this that these those one ones thing things stuff everything all some more another "
         "other here there home you me us him her myself mine order orders number problem question help moment day week "
-        "month year time while minute way rest lot few bit same",
+        "month year time while minute way rest lot few bit same many meantime",
     )
 )
 """Words that name nothing."""
 
-_LONGEST, _SHORT = 5, 12
-"""Words of a thing, and of a part of a message that names one."""
+_LONGEST, _SHORT, _MESSAGE = 5, 12, 20
+"""Words of a thing, of a part of a message that names one, and of a message that holds one noun phrase alone."""
 
 _CLAUSE = re.compile(r"[,;.!?]\s+|\s+(?:because|since|as|but|and)\s+", re.IGNORECASE)
 
@@ -268,9 +274,12 @@ def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
         return None
     if _TROUBLE.search(asked):
         return _trouble(text)
-    return _thing(flow, text, wished=slot.type == "list") or (
-        _more(flow, text) if _WHICH.match(slot.ask) else None
-    )
+    thing = _thing(flow, text, wished=slot.type == "list")
+    if thing is None and _WHICH.match(slot.ask):
+        thing = _more(flow, text)
+    if thing is None and slot.type == "text" and _HOLDS_THING.search(slot.name.replace("_", " ")):
+        thing = _only_phrase(flow, text)
+    return thing
 
 
 @lru_cache(maxsize=512)
@@ -319,6 +328,19 @@ def _thing(flow: Flow, text: str, *, wished: bool) -> str | None:
                 found.append(said)
     found = list(dict.fromkeys(found))
     return found[0] if len(found) == 1 and not found[0][:1].isdigit() else None
+
+
+def _only_phrase(flow: Flow, text: str) -> str | None:
+    """The only noun phrase of a message, without words of the flow and words that name nothing."""
+    own = _own_words(flow)
+    phrases: list[str] = []
+    if len(text.split()) > _MESSAGE:
+        return None
+    for phrase in noun_phrases(text):
+        words = plain(phrase).split()
+        if not own & {*map(stem, words)} and not _NOTHING & {*words} and not words[-1].endswith("ed"):
+            phrases.append(phrase)
+    return phrases[0] if len(phrases) == 1 else None
 
 
 def _more(flow: Flow, text: str) -> str | None:
