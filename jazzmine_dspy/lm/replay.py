@@ -20,10 +20,9 @@ from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
 from dspy.lm15 import Request, Response
 
 from jazzmine_dspy.lm.attempts import outcome_of
-from jazzmine_dspy.lm.engines import Wrapper
+from jazzmine_dspy.lm.engines import Wrapper, request_key
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.native import wrap
-from jazzmine_dspy.lm.requests import request_key
 from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import InputError, format_error
 

@@ -18,13 +18,12 @@ from dspy.lm15 import Request, Response, Usage, registered_providers
 from dspy.utils.exceptions import LMConfigurationError
 
 from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
-from jazzmine_dspy.lm.engines import AsyncEngine, Engine, with_engine
+from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, text_response, with_engine
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMSettingsError
 from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
 from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider
 from jazzmine_dspy.lm.recording import PREFIX as RECORDED
 from jazzmine_dspy.lm.recording import recorded_lm
-from jazzmine_dspy.lm.requests import chat_messages, text_response
 from jazzmine_dspy.lm.weights import file_weights
 from jazzmine_dspy.models.errors import InputError
 

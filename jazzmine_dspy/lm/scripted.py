@@ -9,9 +9,8 @@ from typing import Any, cast
 import dspy
 from dspy.lm15 import Request, Response, Usage
 
-from jazzmine_dspy.lm.engines import AsyncEngine, Engine
+from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, text_response, user_text
 from jazzmine_dspy.lm.errors import ScriptMissError
-from jazzmine_dspy.lm.requests import chat_messages, text_response, user_text
 
 #: A text, or an exception that the call is to raise.
 Answer = str | BaseException

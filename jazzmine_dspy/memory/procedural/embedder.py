@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import minilm
-from jazzmine_dspy.models.base import Shared
+from jazzmine_dspy.models.base import Shared, leave_to_parent, renew_in_children, skip_native_exit
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
-from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children, skip_native_exit
 from jazzmine_dspy.models.parsing import cache_folder
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def open_server(
     url: str, *, api_key: str | None, timeout: float, retries: int, verify: bool | str | ssl.SSLContext
 ) -> QdrantEngine:
     """Open a server; nothing is sent yet. The arguments are those of
-    :func:`~jazzmine_dspy.memory.procedural.engines.open_engine`.
+    :func:`~jazzmine_dspy.memory.procedural.index.open_engine`.
 
     Raises:
         InputError: The URL or a number is invalid, or the file of certificates cannot be used.

@@ -12,12 +12,12 @@ from jazzmine_dspy.models.slot_types.calendar.context import (
     DateContext,
     Reading,
     matches_in,
+    numeric_days,
     only_match,
     orders,
     relates,
 )
 from jazzmine_dspy.models.slot_types.calendar.english import lowered, normalize_english
-from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
