@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
-from jazzmine_dspy.models.language import TOGETHER, WORD, Span, is_english, number_language, together, words
+from jazzmine_dspy.models.language import (
+    SO_MANY_TOGETHER,
+    TOGETHER,
+    WORD,
+    Span,
+    foreign_language,
+    is_english,
+    words,
+)
 from jazzmine_dspy.models.slots import ReadingContext
 
 
@@ -154,8 +162,10 @@ def _with_hundredths(text: str, spans: list[Span]) -> list[Span]:
 
 def _foreign_numbers(text: str, at: ReadingContext) -> list[Span]:
     """Return numbers in another language within an English conversation."""
-    matches = [Span(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
-    language = number_language(text)
+    matches = [
+        Span(*match.span(), Decimal(SO_MANY_TOGETHER[match[1].lower()])) for match in TOGETHER.finditer(text)
+    ]
+    language = foreign_language(text, "numbers")
     return matches if matches or language is None else [*_in_words(text, at._replace(locale=language))]
 
 

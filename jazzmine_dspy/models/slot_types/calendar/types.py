@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from jazzmine_dspy.models.language import day_language
+from jazzmine_dspy.models.language import foreign_language
 from jazzmine_dspy.models.slot_types.calendar.context import (
     DateContext,
     Reading,
@@ -65,7 +65,7 @@ class CalendarType(TextType):
         if _is_english(at):
             is_relative = self.ranged and relates(simplified, readings, hours=self.name == "time")
             readings = [] if is_relative else matches_in(simplified, readings)
-            if not readings and (language := day_language(text[:_LONGEST])) is not None:
+            if not readings and (language := foreign_language(text[:_LONGEST], "days")) is not None:
                 return self.find_values(slot, text, at._replace(locale=language))
         else:
             from jazzmine_dspy.models.slot_types.calendar import foreign
@@ -126,7 +126,7 @@ class CalendarType(TextType):
         simplified = _simplify(text, at)
         readings = self.readings(slot, simplified, at)
         if _is_english(at):
-            if not readings and (language := day_language(text[:_LONGEST])) is not None:
+            if not readings and (language := foreign_language(text[:_LONGEST], "days")) is not None:
                 return self._whole(slot, text, at._replace(locale=language))
             return only_match(simplified, readings)
         from jazzmine_dspy.models.slot_types.calendar import foreign
