@@ -6,8 +6,9 @@ import importlib.util
 import inspect
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import dspy
@@ -170,14 +171,6 @@ _OF_A_PROMPT = ("ainvoke", "acomplete", "apredict")
 _TEXTS = ("text", "content")
 
 
-@dataclass(frozen=True)
-class MessagePart:
-    """One message of a request, as jazzmine's language models take it."""
-
-    role: str
-    content: str
-
-
 def as_lm(llm: Any) -> dspy.BaseLM:
     """A language model as DSPy asks it.
 
@@ -245,9 +238,10 @@ class _TextEngine(Engine):
 
     async def acomplete(self, request: Request) -> Response:
         messages = chat_messages(request)
-        prompt: Any = [MessagePart(**each) for each in messages] if self._parts else _prompt(messages)
+        prompt: Any = [SimpleNamespace(**each) for each in messages] if self._parts else _prompt(messages)
         reply = await self._method(prompt)
-        text = reply if isinstance(reply, str) else _text_of(reply)
+        texts = (reply, *(getattr(reply, name, None) for name in _TEXTS))
+        text = next((each for each in texts if isinstance(each, str)), None)
         if text is None:
             raise LMRequestError(
                 f"The language model answered with {type(reply).__name__}, which has no text",
@@ -264,11 +258,6 @@ def _prompt(messages: list[dict[str, str]]) -> str:
         f"{each['role']}: {each['content']}" if several and each["role"] != "system" else each["content"]
         for each in messages
     )
-
-
-def _text_of(reply: Any) -> str | None:
-    texts = (getattr(reply, name, None) for name in _TEXTS)
-    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _usage(reply: Any) -> Usage:

@@ -235,20 +235,20 @@ class FastembedEmbedder(Shared):
             is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}
             with _quiet():
                 return TextEmbedding(
-                    self.model, threads=self._threads, cache_dir=self._folder(), local_files_only=is_offline
+                    self.model,
+                    threads=self._threads,
+                    cache_dir=str(self._cache_dir) if self._cache_dir else None,
+                    local_files_only=is_offline,
                 )
         except EmbeddingError:
             raise
         except Exception as error:
             raise EmbeddingError(
                 f"The embedding model {self.model!r} cannot be loaded: {type(error).__name__}: {error}",
-                where=f"cache_dir {self._folder() or 'of fastembed'}, HF_HUB_OFFLINE "
+                where=f"cache_dir {self._cache_dir or 'of fastembed'}, HF_HUB_OFFLINE "
                 f"{os.environ.get('HF_HUB_OFFLINE', 'is not set')}",
                 remedy="Load it once online with HF_HUB_OFFLINE unset, or use 'minilm', which needs no hub.",
             ) from error
-
-    def _folder(self) -> str | None:
-        return None if self._cache_dir is None else str(self._cache_dir)
 
     def _recent_failure(self) -> EmbeddingError | None:
         return self._failed[1] if self._failed and time.monotonic() < self._failed[0] else None
