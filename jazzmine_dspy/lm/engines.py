@@ -5,14 +5,11 @@ Also how each reads the canonical request of DSPy, and builds a response.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import re
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any, TypeVar, cast
 
 import dspy
@@ -31,7 +28,7 @@ from dspy.lm15 import (
 )
 
 from jazzmine_dspy.lm.errors import LMRequestError
-from jazzmine_dspy.models.base import Shared, canonical_json, sha256
+from jazzmine_dspy.models.base import Shared, canonical_json, in_thread, sha256
 
 T = TypeVar("T")
 
@@ -140,25 +137,6 @@ class Wrapper(Engine):
     def identity(self) -> str:
         """Of the engine within: wrapping changes no answer."""
         return engine_identity(self.inner)
-
-
-async def in_thread(call: Callable[..., T], *args: Any) -> T:
-    """Call a function in a daemon thread of its own, with the caller's context.
-
-    Cancelling leaves the thread behind; it does not delay other calls or the end of the process.
-    """
-    done: Future[T] = Future()
-    done.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            done.set_result(call(*args))
-        except BaseException as error:
-            done.set_exception(error)
-
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-engine").start()
-    return await asyncio.wrap_future(done)
 
 
 async def events_in_thread(events: Iterator[T]) -> AsyncIterator[T]:

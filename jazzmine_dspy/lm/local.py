@@ -24,7 +24,6 @@ from jazzmine_dspy.lm.engines import (
     call_limit,
     chat_messages,
     events_in_thread,
-    in_thread,
     response_schema,
     text_response,
 )
@@ -38,6 +37,7 @@ from jazzmine_dspy.lm.errors import (
 )
 from jazzmine_dspy.lm.model_process import Call, DiedError, RefusedError, acquire, release
 from jazzmine_dspy.lm.weights import ModelFile, embedded_weights
+from jazzmine_dspy.models.base import in_thread
 
 #: Threads without a prompt cache: the sums of floats, and so the answers, depend on their number.
 DETERMINISTIC_THREADS = 2

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import ctypes
 import hashlib
 import json
 import math
 import os
+import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
@@ -17,6 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Shared:
@@ -207,6 +213,30 @@ def sha256(data: Any) -> str:
     if not isinstance(data, bytes):
         data = canonical_json(data).encode()
     return hashlib.sha256(data).hexdigest()
+
+
+def start_in_thread(call: Callable[[], T]) -> Future[T]:
+    """Call a function in a daemon thread of its own, with the caller's context.
+
+    One that hangs delays neither other calls nor the end of the process.
+    """
+    result: Future[T] = Future()
+    result.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-call").start()
+    return result
+
+
+async def in_thread(call: Callable[..., T], *args: Any) -> T:
+    """The same without blocking the event loop; cancelling leaves the thread behind."""
+    return await asyncio.wrap_future(start_in_thread(partial(call, *args)))
 
 
 _live: weakref.WeakSet[Any] = weakref.WeakSet()
