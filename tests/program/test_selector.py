@@ -92,9 +92,6 @@ class Port:
             raise self.error
         return [Recalled(*one) for one in self.found][:k]
 
-    async def arecall(self, query: str, **options: Any) -> list[Recalled]:
-        return self.recall(query, **options)
-
 
 THREE = (("track_order", 0.16), ("cancel_order", 0.14), ("return_item", 0.09))
 QUERY = "Where is order 4471?"

@@ -162,9 +162,6 @@ class Spy:
         self.asked.append((query, tuple(settings.get("exclude", ()))))
         return self.inner.recall(query, **settings)
 
-    async def arecall(self, query: str, **settings: Any) -> Any:
-        raise AssertionError("not asked here")
-
 
 def test_fitting_leaves_out_the_turns_own_conversation(
     dataset: Dataset, tiny: Callable[..., Recipe], teacher_lm: Any
