@@ -176,7 +176,7 @@ def plain(number: Decimal) -> int | float:
 
 def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Span]:
     point = "." if at.locale == "en" else _symbol(at.locale, "point")
-    spaced = spaced or _group(at.locale) == "\u00a0"
+    spaced = spaced or (at.locale != "en" and _symbol(at.locale, "group") in ("\u202f", "\u00a0", " "))
     pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
     for match in pattern.finditer(text):
         body, scale = match["body"], (1000 if match["more"] else 1) * (-1 if match["sign"] else 1)
@@ -255,11 +255,6 @@ def _symbol(locale: str, name: str) -> str:
         return (get_decimal_symbol if name == "point" else get_group_symbol)(locale.replace("-", "_"))
     except (UnknownLocaleError, ValueError):
         return "." if name == "point" else ","
-
-
-def _group(locale: str) -> str:
-    sign = "," if locale == "en" else _symbol(locale, "group")
-    return "\u00a0" if sign in ("\u202f", "\u00a0", " ") else sign
 
 
 _SCALES = {
