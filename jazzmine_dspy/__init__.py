@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.errors import EnhancementError, JazzmineError
     from jazzmine_dspy.models.flows import Flow, Slot
     from jazzmine_dspy.models.history import trim_to_current_episode
-    from jazzmine_dspy.models.messages import Conversation, Entity, Message, MessageRole
-    from jazzmine_dspy.models.nlu_context import ConversationState, NLUContext
+    from jazzmine_dspy.models.messages import Conversation, Entity, Message, MessageRole, TurnTrace
     from jazzmine_dspy.models.registry import FlowRegistry
-    from jazzmine_dspy.models.traces import TurnTrace
+    from jazzmine_dspy.models.turn import ConversationState, NLUContext, Turn
     from jazzmine_dspy.models.turn import FlowView as FlowInfo
-    from jazzmine_dspy.models.turn import Turn
     from jazzmine_dspy.models.validators import ValidatorRegistry
     from jazzmine_dspy.program.decision_cache import DecisionCache
     from jazzmine_dspy.program.enhancement import parse_enhancement
@@ -56,8 +54,8 @@ _HOMES = {
     "parse_enhancement": "program.enhancement",
     "trim_to_current_episode": "models.history",
     "Turn": "models.turn",
-    "NLUContext": "models.nlu_context",
-    "ConversationState": "models.nlu_context",
+    "NLUContext": "models.turn",
+    "ConversationState": "models.turn",
     "FlowInfo": "models.turn:FlowView",
     "TurnDecision": "models.decision",
     "Flow": "models.flows",
@@ -67,7 +65,7 @@ _HOMES = {
     "MessageRole": "models.messages",
     "Entity": "models.messages",
     "Conversation": "models.messages",
-    "TurnTrace": "models.traces",
+    "TurnTrace": "models.messages",
     "InMemoryWorkingMemoryStore": "memory.working",
     "RedisWorkingMemoryStore": "memory.working",
     "InMemoryMessageStore": "memory.messages",

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore, SqlMessageStore
-from jazzmine_dspy.models.messages import Entity, Message
-from jazzmine_dspy.models.traces import LLMCallRecord, TurnTrace
+from jazzmine_dspy.models.messages import Entity, LLMCallRecord, Message, TurnTrace
 
 pytestmark = pytest.mark.bench
 

@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.index import open_engine
 from jazzmine_dspy.models.registry import FlowRegistry
 
 pytestmark = pytest.mark.bench

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowRecord, PendingEvent, SlotState, WorkingMemory
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.traces import ConfirmationEvent, FlowEvent, SlotEvent
+from jazzmine_dspy.models.messages import ConfirmationEvent, FlowEvent, SlotEvent
 
 FlowChange = Literal["started", "paused", "resumed", "completed", "cancelled", "failed", "topic_shifted"]
 

@@ -13,8 +13,7 @@ from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, 
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
-from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.decision import NextStep, TurnDecision
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.talk import asks_for_time

@@ -12,8 +12,8 @@ from jazzmine_dspy.memory.working.operations import finish_action, request_confi
 from jazzmine_dspy.memory.working.operations.flows import end_flow
 from jazzmine_dspy.memory.working.operations.slots import reset_attempts
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
+from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Confirming
 

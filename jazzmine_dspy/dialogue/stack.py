@@ -8,8 +8,8 @@ from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, WorkingMemory
 from jazzmine_dspy.memory.working.operations import resume_flow
 from jazzmine_dspy.memory.working.operations.flows import cancel_oldest_paused, end_flow
+from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.next_step import NextStep
 
 
 def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.models.commands import KINDS
+from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow, Slot
-from jazzmine_dspy.models.next_step import NextStep
 
 DEFAULTS: dict[str, str] = {
     "unavailable": "Sorry, I can't do that right now. Please try again in a moment.",

@@ -19,7 +19,14 @@ from dspy.lm15 import (
     Usage,
 )
 
-from jazzmine_dspy.lm.engines import Engine, call_limit, events_in_thread, in_thread
+from jazzmine_dspy.lm.engines import (
+    Engine,
+    call_limit,
+    chat_messages,
+    events_in_thread,
+    response_schema,
+    text_response,
+)
 from jazzmine_dspy.lm.errors import (
     EngineError,
     LMContextError,
@@ -29,8 +36,8 @@ from jazzmine_dspy.lm.errors import (
     LMSettingsError,
 )
 from jazzmine_dspy.lm.model_process import Call, DiedError, RefusedError, acquire, release
-from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
 from jazzmine_dspy.lm.weights import ModelFile, embedded_weights
+from jazzmine_dspy.models.base import in_thread
 
 #: Threads without a prompt cache: the sums of floats, and so the answers, depend on their number.
 DETERMINISTIC_THREADS = 2

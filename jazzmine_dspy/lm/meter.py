@@ -17,8 +17,8 @@ from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
 from jazzmine_dspy.lm.native import wrap
 from jazzmine_dspy.lm.prices import Price, Tokens, tokens_of
 from jazzmine_dspy.lm.replay import is_replay
-from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.base import Shared
+from jazzmine_dspy.models.errors import Awaiting
 
 
 @dataclass(frozen=True)
@@ -277,6 +277,9 @@ class CountingEngine(Wrapper):
     def __init__(self, inner: Any, meter: Meter) -> None:
         super().__init__(inner)
         self.meter = meter
+        self._engine = inner
+        while isinstance(self._engine, Wrapper):
+            self._engine = self._engine.inner
 
     def complete(self, request: Request) -> Response:
         """As the engine within.
@@ -284,7 +287,9 @@ class CountingEngine(Wrapper):
         Raises:
             BudgetExhausted: Before the call that would be one too many, or may be too large.
         """
-        key = _batch_key(self.inner, request)
+        # Of a request that goes to a batch service once, however often it is repeated.
+        key_of = getattr(self._engine, "key_of", None)
+        key = None if key_of is None else str(key_of(request))
         reserved = self.meter.reserve(request, key)
         try:
             response = self.inner.complete(request)
@@ -302,11 +307,3 @@ def metered(lm: dspy.LM, meter: Meter) -> dspy.LM:
         LMSettingsError: The model is not a `dspy.LM`.
     """
     return wrap(lm, lambda engine: CountingEngine(engine, meter))
-
-
-def _batch_key(engine: Any, request: Request) -> str | None:
-    """The key of a request that is sent once, however often it is repeated; None where each call is one."""
-    while isinstance(engine, Wrapper):
-        engine = engine.inner
-    key_of = getattr(engine, "key_of", None)
-    return None if key_of is None else str(key_of(request))

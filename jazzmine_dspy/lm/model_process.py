@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMTimeoutError
-from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children
+from jazzmine_dspy.models.base import leave_to_parent, renew_in_children
 
 LOAD_LIMIT_S = 120.0
 """Seconds that a model may take to load."""

@@ -117,10 +117,7 @@ def lm_identity(lm: dspy.LM) -> str:
     if not isinstance(engine, str):
         parts.append(engine_identity(engine))
     elif address := lm.kwargs.get("api_base") or lm.kwargs.get("base_url"):
-        parts.append("at " + hashlib.sha256(_without_user(str(address)).encode()).hexdigest()[:16])
+        url = urlsplit(str(address))
+        without_user = url._replace(netloc=url.netloc.rpartition("@")[2], query="").geturl()
+        parts.append("at " + hashlib.sha256(without_user.encode()).hexdigest()[:16])
     return " ".join(parts)
-
-
-def _without_user(address: str) -> str:
-    parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

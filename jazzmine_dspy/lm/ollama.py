@@ -26,9 +26,8 @@ from dspy.lm15 import (
     Usage,
 )
 
-from jazzmine_dspy.lm.engines import Engine, call_limit
+from jazzmine_dspy.lm.engines import Engine, call_limit, chat_messages, response_schema, text_response
 from jazzmine_dspy.lm.errors import LMContextError
-from jazzmine_dspy.lm.requests import chat_messages, response_schema, text_response
 
 PROVIDERS = frozenset({"ollama", "ollama_chat"})
 ADDRESS = "http://localhost:11434"

@@ -20,10 +20,9 @@ from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
 from dspy.lm15 import Request, Response
 
 from jazzmine_dspy.lm.attempts import outcome_of
-from jazzmine_dspy.lm.engines import Wrapper
+from jazzmine_dspy.lm.engines import Wrapper, request_key
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.native import wrap
-from jazzmine_dspy.lm.requests import request_key
 from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import InputError, format_error
 
@@ -173,7 +172,7 @@ class ReplayEngine(Wrapper):
         with self._locks[int(key[:2], 16)]:
             stored = self.store.get(key)
             if stored is not None and is_answer(stored):
-                return mark_replay(stored)
+                return replace(stored, provider_data={_MARK: True})
             response: Response = self.inner.complete(request)
             # A truncated answer is as repeatable as any other.
             if is_answer(response):
@@ -188,11 +187,6 @@ def replayed(lm: dspy.LM, store: AnswerStore) -> dspy.LM:
         LMSettingsError: The model is not a `dspy.LM`.
     """
     return wrap(lm, lambda engine: ReplayEngine(engine, store))
-
-
-def mark_replay(response: Response) -> Response:
-    """The response, marked as one that came from a store."""
-    return replace(response, provider_data={_MARK: True})
 
 
 def is_replay(response: Any) -> bool:

@@ -6,8 +6,9 @@ import importlib.util
 import inspect
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import dspy
@@ -18,13 +19,12 @@ from dspy.lm15 import Request, Response, Usage, registered_providers
 from dspy.utils.exceptions import LMConfigurationError
 
 from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
-from jazzmine_dspy.lm.engines import AsyncEngine, Engine, with_engine
+from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, text_response, with_engine
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMSettingsError
 from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
 from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider
 from jazzmine_dspy.lm.recording import PREFIX as RECORDED
 from jazzmine_dspy.lm.recording import recorded_lm
-from jazzmine_dspy.lm.requests import chat_messages, text_response
 from jazzmine_dspy.lm.weights import file_weights
 from jazzmine_dspy.models.errors import InputError
 
@@ -65,7 +65,12 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     if not isinstance(name, str) or not name.strip():
         raise LMNotFoundError("The name of the language model is empty", remedy=_EXAMPLES)
     if name.startswith(PREFIX):
-        return _deferred(name, settings)
+        folder, _, model = name.removeprefix(PREFIX).partition("?model=")
+        if not folder:
+            raise LMNotFoundError(
+                "No folder for the deferred answers is named", where=name, remedy="Give deferred:FOLDER."
+            )
+        return deferred_lm(folder, **({"model": model} if model else {}), **settings)
     if name.startswith(RECORDED):
         return recorded_lm(name.removeprefix(RECORDED), **settings)
     provider, slash, model = name.partition("/")
@@ -74,15 +79,6 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     if provider == "local":
         return _local(name, model, settings)
     return _remote(name, provider, settings)
-
-
-def _deferred(name: str, settings: dict[str, Any]) -> dspy.LM:
-    folder, _, model = name.removeprefix(PREFIX).partition("?model=")
-    if not folder:
-        raise LMNotFoundError(
-            "No folder for the deferred answers is named", where=name, remedy="Give deferred:FOLDER."
-        )
-    return deferred_lm(folder, **({"model": model} if model else {}), **settings)
 
 
 def _local(name: str, model: str, settings: dict[str, Any]) -> dspy.LM:
@@ -171,14 +167,6 @@ _OF_A_PROMPT = ("ainvoke", "acomplete", "apredict")
 _TEXTS = ("text", "content")
 
 
-@dataclass(frozen=True)
-class MessagePart:
-    """One message of a request, as jazzmine's language models take it."""
-
-    role: str
-    content: str
-
-
 def as_lm(llm: Any) -> dspy.BaseLM:
     """A language model as DSPy asks it.
 
@@ -246,9 +234,10 @@ class _TextEngine(Engine):
 
     async def acomplete(self, request: Request) -> Response:
         messages = chat_messages(request)
-        prompt: Any = [MessagePart(**each) for each in messages] if self._parts else _prompt(messages)
+        prompt: Any = [SimpleNamespace(**each) for each in messages] if self._parts else _prompt(messages)
         reply = await self._method(prompt)
-        text = reply if isinstance(reply, str) else _text_of(reply)
+        texts = (reply, *(getattr(reply, name, None) for name in _TEXTS))
+        text = next((each for each in texts if isinstance(each, str)), None)
         if text is None:
             raise LMRequestError(
                 f"The language model answered with {type(reply).__name__}, which has no text",
@@ -265,11 +254,6 @@ def _prompt(messages: list[dict[str, str]]) -> str:
         f"{each['role']}: {each['content']}" if several and each["role"] != "system" else each["content"]
         for each in messages
     )
-
-
-def _text_of(reply: Any) -> str | None:
-    texts = (getattr(reply, name, None) for name in _TEXTS)
-    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _usage(reply: Any) -> Usage:

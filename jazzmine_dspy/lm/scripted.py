@@ -9,9 +9,8 @@ from typing import Any, cast
 import dspy
 from dspy.lm15 import Request, Response, Usage
 
-from jazzmine_dspy.lm.engines import AsyncEngine, Engine
+from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, text_response, user_text
 from jazzmine_dspy.lm.errors import ScriptMissError
-from jazzmine_dspy.lm.requests import chat_messages, text_response, user_text
 
 #: A text, or an exception that the call is to raise.
 Answer = str | BaseException
@@ -55,7 +54,17 @@ class ScriptedEngine(Engine):
         """
         with self._lock:
             self.requests.append(request)
-        answer = self.answers(request) if callable(self.answers) else self._look_up(self.answers, request)
+        if callable(self.answers):
+            answer = self.answers(request)
+        else:
+            text, answers = user_text(request), self.answers
+            if not (matches := [key for key in answers if key in text]):
+                raise ScriptMissError(
+                    f"No scripted answer for: {text[:200]}",
+                    where=request.model,
+                    remedy="Add a key that occurs in this message.",
+                )
+            answer = answers[max(matches, key=len)]
         if isinstance(answer, BaseException):
             raise answer
         sent = sum(len(message["content"].split()) for message in chat_messages(request))
@@ -66,17 +75,6 @@ class ScriptedEngine(Engine):
     async def acomplete(self, request: Request) -> Response:
         """As `complete`, in the event loop's own thread."""
         return self.complete(request)
-
-    @staticmethod
-    def _look_up(answers: Mapping[str, Answer], request: Request) -> Answer:
-        text = user_text(request)
-        if not (matches := [key for key in answers if key in text]):
-            raise ScriptMissError(
-                f"No scripted answer for: {text[:200]}",
-                where=request.model,
-                remedy="Add a key that occurs in this message.",
-            )
-        return answers[max(matches, key=len)]
 
 
 def scripted_lm(answers: Script, model: str = "scripted/x", *, schema: bool = True) -> dspy.LM:

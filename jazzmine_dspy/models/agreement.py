@@ -103,6 +103,7 @@ class _Language(NamedTuple):
     unspaced: bool
 
 
+@lru_cache(maxsize=256)
 def stance(text: str, about: str = "") -> Stance:
     """Read a message as the answer to a yes-or-no question.
 
@@ -116,11 +117,8 @@ def stance(text: str, about: str = "") -> Stance:
         >>> stance("nah mate").refuses, stance("nvm").leaves, stance("✅❌") == Stance()
         (True, True, True)
     """
-    return _stance(text, about) if len(text) <= _LONGEST else Stance()
-
-
-@lru_cache(maxsize=256)
-def _stance(text: str, about: str) -> Stance:
+    if len(text) > _LONGEST:
+        return Stance()
     text = _plain(text)
     signs, words = _without_signs(text)
     outside = _QUOTE.sub(" ", words)

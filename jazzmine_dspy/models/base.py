@@ -1,18 +1,28 @@
-"""Bases of the models: one for frozen values, one for records that change."""
+"""Bases of the models: for frozen values, for records that change, and for what copies and forked children share."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import contextvars
+import ctypes
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, Self, TypeVar
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Shared:
@@ -203,3 +213,71 @@ def sha256(data: Any) -> str:
     if not isinstance(data, bytes):
         data = canonical_json(data).encode()
     return hashlib.sha256(data).hexdigest()
+
+
+def start_in_thread(call: Callable[[], T]) -> Future[T]:
+    """Call a function in a daemon thread of its own, with the caller's context.
+
+    One that hangs delays neither other calls nor the end of the process.
+    """
+    result: Future[T] = Future()
+    result.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:
+            result.set_exception(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-call").start()
+    return result
+
+
+async def in_thread(call: Callable[..., T], *args: Any) -> T:
+    """The same without blocking the event loop; cancelling leaves the thread behind."""
+    return await asyncio.wrap_future(start_in_thread(partial(call, *args)))
+
+
+_live: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class Renewed(Protocol):
+    """An object that a forked child cannot use as it is."""
+
+    def renew_after_fork(self) -> None:
+        """Take new locks, and let go of what the parent goes on using. Called in the child, which has one thread."""
+
+
+def renew_in_children(each: Renewed) -> None:
+    """Call ``renew_after_fork`` of this object in every forked child, for as long as the object lives."""
+    _live.add(each)
+
+
+def leave_to_parent(*handles: Any) -> None:
+    """Keep handles of the parent from ever being closed in this child, which would wait for threads that it has not.
+
+    At the exit of the interpreter too: that is what the reference is for which nobody gives back.
+    """
+    for handle in handles:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
+
+
+def skip_native_exit() -> None:
+    """Let this child end without the C library's exit handlers: those of onnxruntime wait for the parent's threads.
+
+    Python's own exit is as ever. Only glibc has ``on_exit``; elsewhere a child ends by ``os._exit``, as those of
+    multiprocessing do.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        libc = ctypes.CDLL(None)
+        libc.on_exit(libc._exit, None)
+
+
+def _renew() -> None:
+    for each in list(_live):
+        each.renew_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

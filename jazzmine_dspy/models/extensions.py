@@ -115,7 +115,11 @@ class Extensions(Mapping[str, T]):
             if not isinstance(thing, ModuleType):
                 # A decorated class is there already, under the same origin.
                 if self._values.get(point.name) is not thing:
-                    self.add(point.name, thing, origin=_origin(thing, point.value))
+                    named = hasattr(thing, "__qualname__")
+                    origin = (
+                        f"{thing.__module__}.{thing.__qualname__}" if named else point.value.replace(":", ".")
+                    )
+                    self.add(point.name, thing, origin=origin)
             elif point.name not in self._values:
                 raise ValueError(f"importing {point.value} registers no {self.what} of this name")
         except Exception as error:
@@ -135,11 +139,6 @@ class Extensions(Mapping[str, T]):
             where=second,
             remedy=f"Give the {self.what} another name.",
         )
-
-
-def _origin(thing: Any, value: str) -> str:
-    named = hasattr(thing, "__qualname__")
-    return f"{thing.__module__}.{thing.__qualname__}" if named else value.replace(":", ".")
 
 
 def _place(point: EntryPoint) -> str:

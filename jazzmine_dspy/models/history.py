@@ -213,7 +213,8 @@ def _text(message: Said) -> str:
 
 
 def _line(prefix: str, text: str) -> str:
-    line = prefix + _first_sentence(text)
+    ends = (match.end() for match in _SENTENCE_END.finditer(text) if match.start() >= _TELLING)
+    line = prefix + text[: next(ends, None)].rstrip()
     if len(line) <= MAX_SUMMARY:
         return line
     most = MAX_SUMMARY - 1
@@ -221,10 +222,3 @@ def _line(prefix: str, text: str) -> str:
     # A text without spaces is cut where it must, but not within a letter or sign of several code points.
     signs = (match.end() for match in regex.finditer(r"\X", line) if match.end() <= most)
     return line[: space if space > len(prefix) else max(signs)].rstrip() + "…"
-
-
-def _first_sentence(text: str) -> str:
-    for match in _SENTENCE_END.finditer(text):
-        if match.start() >= _TELLING:
-            return text[: match.end()].rstrip()
-    return text

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -319,53 +319,31 @@ _IN_NAME = (
 )
 """Before and behind a word with a capital that is part of a name: "Mardi Gras", "Heidi Montag"."""
 
-_TOGETHER = {
-    "zweit": 2,
-    "dritt": 3,
-    "viert": 4,
-    "fünft": 5,
-    "sechst": 6,
-    "siebt": 7,
-    "acht": 8,
-    "neunt": 9,
-    "zehnt": 10,
+SO_MANY_TOGETHER = {
+    word: count
+    for count, word in enumerate(
+        ["zweit", "dritt", "viert", "fünft", "sechst", "siebt", "acht", "neunt", "zehnt"], start=2
+    )
 }
-TOGETHER = re.compile(rf"\bzu ({'|'.join(_TOGETHER)})\b", re.IGNORECASE)
+TOGETHER = re.compile(rf"\bzu ({'|'.join(SO_MANY_TOGETHER)})\b", re.IGNORECASE)
 """German for so many people: "zu fünft"."""
 
 
-def together(match: re.Match[str]) -> int:
-    """How many a match of ``TOGETHER`` stands for."""
-    return _TOGETHER[match[1].lower()]
-
-
-def day_language(text: str) -> str | None:
-    """The language of the one day's name that is not English; None where there is none, or of several languages.
+def foreign_language(text: str, kind: Literal["days", "numbers"]) -> str | None:
+    """The language of the day's name, or the number in words, that is not English; None where none or several are.
 
     Example:
-        >>> day_language("am Freitag passt's"), day_language("Friday works")
+        >>> foreign_language("am Freitag passt's", "days"), foreign_language("Friday works", "days")
         ('de', None)
-    """
-    return _language(text, _pattern("days"))
-
-
-def number_language(text: str) -> str | None:
-    """The same of a number in words.
-
-    Example:
-        >>> number_language("on sera douze"), number_language("twelve, once")
+        >>> foreign_language("on sera douze", "numbers"), foreign_language("twelve, once", "numbers")
         ('fr', None)
     """
-    return _language(text, _pattern("numbers"))
-
-
-def _language(text: str, patterns: dict[str, re.Pattern[str]]) -> str | None:
-    found = [
+    languages = [
         language
-        for language, pattern in patterns.items()
+        for language, pattern in _foreign_words(kind).items()
         if any(not _is_name(text, match) for match in pattern.finditer(text))
     ]
-    return found[0] if len(found) == 1 else None
+    return languages[0] if len(languages) == 1 else None
 
 
 def _is_name(text: str, match: re.Match[str]) -> bool:
@@ -377,11 +355,10 @@ def _is_name(text: str, match: re.Match[str]) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _pattern(kind: str) -> dict[str, re.Pattern[str]]:
-    told = _DAYS if kind == "days" else _NUMBERS
+def _foreign_words(kind: str) -> dict[str, re.Pattern[str]]:
     return {
         language: re.compile(
             rf"(?<!\w)(?:{'|'.join(word for word in line.split() if word not in _DULL)})(?!\w)", re.IGNORECASE
         )
-        for language, line in told.items()
+        for language, line in (_DAYS if kind == "days" else _NUMBERS).items()
     }

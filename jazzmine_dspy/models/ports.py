@@ -42,17 +42,6 @@ class RecallPort(Protocol):
     ) -> list[Recalled]:
         """Candidates for a query."""
 
-    async def arecall(
-        self,
-        query: str,
-        *,
-        k: int,
-        summaries: Sequence[str] = (),
-        allowed: Collection[str] | None = None,
-        exclude: Collection[str] = (),
-    ) -> list[Recalled]:
-        """The same without blocking the loop."""
-
 
 @runtime_checkable
 class Embedder(Protocol):
@@ -84,9 +73,6 @@ class EmbedderPort(Embedder, Protocol):
 
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Rows of shape (number of texts, feature_size)."""
-
-    async def afeatures(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same without blocking the loop."""
 
 
 SUMMARY_WEIGHT = 0.3

@@ -1,15 +1,17 @@
-"""The turn: one frozen value that holds all that may influence a decision."""
+"""The turn: one frozen value that holds all that may influence a decision; and the same by the names that soni uses."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from jazzmine_dspy.models.agreement import Stance, stance
 from jazzmine_dspy.models.base import FrozenMap, Text, Value, sha256
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity, MessageRole
 
@@ -177,3 +179,191 @@ class Turn(Value):
         """SHA-256 over canonical JSON: the turn's identity on every machine."""
         # Not kept: `model_copy(update=...)` would copy the old one along.
         return sha256(self.model_dump(mode="json"))
+
+
+class ConversationState(StrEnum):
+    """The states of a conversation: those of ``ConversationStatus``, and one that only names a step within a turn."""
+
+    IDLE = "idle"
+    IN_FLOW = "in_flow"
+    COLLECTING_SLOTS = "collecting_slots"
+    AWAITING_CONFIRMATION = "awaiting_confirmation"
+    EXECUTING_ACTION = "executing_action"
+    VALIDATING_SLOT = "validating_slot"
+
+
+_NAMES = {
+    "user_message": "text",
+    "conversation_state": "status",
+    "waiting_for_slot": "awaiting",
+    "current_flow": "flow",
+    "current_step": "step",
+    "collected_slots": "slots",
+    "paused_flows": "paused",
+    "conversation_history": "history",
+}
+_ROLES = {"human": "user", "ai": "assistant", "agent": "assistant", "bot": "assistant"}
+
+
+class NLUContext(Turn):
+    """A :class:`Turn` by other names, whose message may come later: ``program.decide(context, text="…")``.
+
+    Args:
+        conversation_state: A :class:`ConversationState` or its text; without one it follows from the rest.
+        waiting_for_slot, current_flow, current_step, collected_slots: The state before the message.
+        available_flows: Flows to choose from: ``FlowInfo`` objects, mappings, names, or a mapping of names to
+            descriptions. Empty means all of the program's registry.
+        paused_flows: Names, or objects with ``name`` or ``flow_name``, oldest first.
+        conversation_history: Earlier messages, oldest first: mappings with ``role`` and ``content``, or objects that
+            have both. The roles ``human`` and ``ai`` are taken too.
+        user_message: The message, where it is known.
+
+    Every other field of a ``Turn`` may be given by its own name. A flow that the program does not have is named in
+    ``TurnDecision.problems``.
+
+    Raises:
+        pydantic.ValidationError: a field is unknown or of another type, or given by both of its names.
+
+    Example:
+        >>> context = NLUContext(current_flow="book_flight", waiting_for_slot="origin",
+        ...                      conversation_history=[{"role": "assistant", "content": "From where?"}])
+        >>> turn = context.turn("Boston")
+        >>> turn.status.value, turn.awaiting, turn.history[0].text
+        ('collecting_slots', 'origin', 'From where?')
+    """
+
+    text: Text = Field(default="", max_length=MAX_TEXT)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _documented(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        twice = [name for name, own in _NAMES.items() if name in data and own in data]
+        if twice:
+            raise ValueError(f"{twice[0]!r} and {_NAMES[twice[0]]!r} are the same field: give one of them")
+        fields: dict[str, Any] = {_NAMES.get(str(name), str(name)): value for name, value in data.items()}
+        readers: dict[str, Callable[[Any], Any]] = {
+            "available_flows": _flow,
+            "paused": lambda flow: flow if isinstance(flow, str) else _first(flow, "flow_name", "name"),
+            "history": _message,
+        }
+        for name, read in readers.items():
+            if name in fields:
+                fields[name] = tuple(read(each) for each in _items(fields[name], name))
+        for name, empty in (("text", ""), ("slots", {}), ("flow", None), ("awaiting", None)):
+            fields[name] = fields.get(name) or empty
+        fields["slots"] = FrozenMap.of(fields["slots"])
+        fields["status"] = _status(fields)
+        if fields["status"] == ConversationStatus.AWAITING_CONFIRMATION and not fields.get("confirming"):
+            fields["confirming"] = {"flow": fields["flow"] or "", "action": fields["flow"] or ""}
+        return fields
+
+    @field_validator("text")
+    @classmethod
+    def _not_blank(cls, text: str) -> str:
+        return text
+
+    def turn(self, user_message: str | None = None) -> Turn:
+        """The turn of a message in this context.
+
+        Args:
+            user_message: 1 to 8,000 characters; the context's own message where None.
+
+        Raises:
+            InputError: there is no message, or there are two.
+            pydantic.ValidationError: the message is empty or over the limit.
+        """
+        if user_message is not None and self.text:
+            raise InputError("The context has a message of its own", where="text", remedy="Pass one of them.")
+        text = self.text if user_message is None else user_message
+        if not text:
+            raise InputError("The context has no message", where="text", remedy="Pass text='…' with it.")
+        fields = {name: getattr(self, name) for name in Turn.model_fields if name != "text"}
+        return Turn(text=text, **fields)
+
+    @property
+    def conversation_state(self) -> ConversationState:
+        """The state before the message."""
+        return ConversationState(self.status.value)
+
+    @property
+    def waiting_for_slot(self) -> str | None:
+        """The slot that was asked for."""
+        return self.awaiting
+
+    @property
+    def current_flow(self) -> str | None:
+        """The running flow."""
+        return self.flow
+
+    @property
+    def current_step(self) -> int | None:
+        """The step of the running flow."""
+        return self.step
+
+    @property
+    def collected_slots(self) -> dict[str, Any]:
+        """The values of the running flow."""
+        return self.slots.as_dict()
+
+    @property
+    def paused_flows(self) -> tuple[str, ...]:
+        """The paused flows, oldest first."""
+        return self.paused
+
+    @property
+    def conversation_history(self) -> tuple[HistoryMessage, ...]:
+        """The earlier messages, oldest first."""
+        return self.history
+
+
+def _items(value: Any, name: str) -> Iterable[Any]:
+    if value is None:
+        return ()
+    if isinstance(value, Mapping):
+        # Names with descriptions.
+        return [{"name": each, "description": text} for each, text in value.items()]
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"{name!r} must be a list")
+    return value
+
+
+def _flow(flow: Any) -> Any:
+    if isinstance(flow, str):
+        return {"name": flow}
+    if isinstance(flow, Mapping):
+        return dict(flow)
+    fields = ("name", "description", "condition", "category", "keywords", "slots")
+    return {name: getattr(flow, name) for name in fields if getattr(flow, name, None) is not None}
+
+
+def _message(message: Any) -> Any:
+    if isinstance(message, HistoryMessage):
+        return message
+    role, same = _first(message, "role", "type"), _first(message, "is_continuation")
+    role = getattr(role, "value", role)
+    text = _first(message, "content", "text", "original_content")
+    known = {"role": _ROLES.get(role, role) if isinstance(role, str) else role, "text": text}
+    return known if same is None else {**known, "is_continuation": same}
+
+
+def _first(thing: Any, *names: str) -> Any:
+    """The first of some fields that a mapping or an object has."""
+    candidates = (
+        thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None) for name in names
+    )
+    return next((value for value in candidates if value is not None), None)
+
+
+def _status(fields: Mapping[str, Any]) -> Any:
+    """The status as a turn has it; where none is given, or one that only names a step, what the rest says."""
+    status = fields.get("status")
+    status = getattr(status, "value", status)
+    if status is not None and status != ConversationState.VALIDATING_SLOT:
+        return status
+    if fields.get("confirming"):
+        return ConversationStatus.AWAITING_CONFIRMATION
+    if fields["awaiting"]:
+        return ConversationStatus.COLLECTING_SLOTS
+    return ConversationStatus.IN_FLOW if fields["flow"] else ConversationStatus.IDLE

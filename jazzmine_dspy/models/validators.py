@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from jazzmine_dspy.models.base import start_in_thread
 from jazzmine_dspy.models.errors import DeadlineError, ExtensionError, InputError, format_error
 from jazzmine_dspy.models.extensions import Extensions
 from jazzmine_dspy.models.text import did_you_mean
@@ -197,20 +196,12 @@ def unknown_remedy(name: str) -> str:
 def _in_thread(name: str, value: Any, slots: Mapping[str, Any] | None) -> Future[Validation]:
     """Call a validator in a daemon thread of its own, so that one that hangs delays neither turns nor the exit."""
     validator = _validator(name)
-    done: Future[Validation] = Future()
 
-    def work() -> None:
-        def call() -> Any:
-            result = validator.call(value, slots or {})
-            return asyncio.run(result) if validator.is_async else result
+    def call() -> Any:
+        result = validator.call(value, slots or {})
+        return asyncio.run(result) if validator.is_async else result
 
-        verdict = _called(name, value, call)
-        if done.set_running_or_notify_cancel():
-            done.set_result(verdict)
-
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-validator").start()
-    return done
+    return start_in_thread(lambda: _called(name, value, call))
 
 
 async def _acalled(name: str, value: Any, slots: Mapping[str, Any] | None) -> Validation:

@@ -16,10 +16,10 @@ from dspy.lm15 import Request, Response
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.demos import unlabelled_fields
+from jazzmine_dspy.lm.engines import request_key
 from jazzmine_dspy.lm.meter import Meter
 from jazzmine_dspy.lm.prices import price_of
 from jazzmine_dspy.lm.replay import ReplayStore
-from jazzmine_dspy.lm.requests import request_key
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import RunContext

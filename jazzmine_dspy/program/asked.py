@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.nlu_context import NLUContext
-from jazzmine_dspy.models.turn import MAX_TEXT, Turn
+from jazzmine_dspy.models.turn import MAX_TEXT, NLUContext, Turn
 
 
 def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None) -> Turn:

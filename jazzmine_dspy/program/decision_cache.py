@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.base import renew_in_children
 from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.forking import renew_in_children
 
 TTL = 60.0
 """Seconds for which a decision is stored."""

@@ -233,7 +233,8 @@ class FlowSelector:
     async def _ask(self, memory: Any, query: str, turn: Turn) -> tuple[list[_Candidate], str | None]:
         if isinstance(memory, RecallPort):
             allowed = allowed_flows(self.registry, turn)
-            recalled = await memory.arecall(query, k=self.top_k, allowed=allowed)
+            recall = functools.partial(memory.recall, query, k=self.top_k, allowed=allowed)
+            recalled = await in_thread(recall)
             cause = recalled.cause if isinstance(recalled, Degraded) else None
             return [(one, self._as_mapping(one)) for one in recalled], cause
         mappings = await memory.recall(

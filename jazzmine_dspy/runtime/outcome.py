@@ -9,9 +9,8 @@ from jazzmine_dspy.dialogue.texts import without_question
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.base import Value
-from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.next_step import NextStep
-from jazzmine_dspy.models.traces import LLMCallRecord
+from jazzmine_dspy.models.decision import NextStep, TurnDecision
+from jazzmine_dspy.models.messages import LLMCallRecord
 from jazzmine_dspy.models.turn import ConversationStatus, Turn
 
 

@@ -23,10 +23,9 @@ from jazzmine_dspy.memory.working import (
 from jazzmine_dspy.memory.working.operations import end_turn
 from jazzmine_dspy.memory.working.state import ACTION_RESULTS_KEPT
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
-from jazzmine_dspy.models.messages import Message, MessageRole
+from jazzmine_dspy.models.messages import LLMCallRecord, Message, MessageRole, TaskEmission, ToolTrace
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
-from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine_dspy.models.validators import VALIDATION_DEADLINE
 from jazzmine_dspy.runtime.conversations import Conversations, one_turn
 from jazzmine_dspy.runtime.episodes import EpisodeHook, Episodes

@@ -16,13 +16,16 @@ from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.decision import LMCall, PredictorName, TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.messages import Conversation, Message, MessageRole, next_episode
-from jazzmine_dspy.models.traces import (
+from jazzmine_dspy.models.messages import (
+    Conversation,
     LLMCallRecord,
+    Message,
+    MessageRole,
     Purpose,
     TaskEmission,
     ToolTrace,
     TurnTrace,
+    next_episode,
 )
 from jazzmine_dspy.models.turn import STATE_FIELDS, Turn
 

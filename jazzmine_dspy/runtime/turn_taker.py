@@ -12,10 +12,9 @@ from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import PROCESSED_KEPT, QUEUE_KEPT
-from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.decision import Enhancement, NextStep, Selection, TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.history import USER_TURNS
-from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations

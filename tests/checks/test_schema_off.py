@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm.requests import response_schema
+from jazzmine_dspy.lm.engines import response_schema
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import ANSWERED

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.lm import LMSettingsError, Recording, recorded_lm, resolve_lm
-from jazzmine_dspy.models.awaiting import Awaiting, Stale
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import Awaiting, InputError, Stale
 
 pytestmark = pytest.mark.row("V10")
 

@@ -17,7 +17,7 @@ from jazzmine_dspy.memory.messages import InMemoryMessageStore
 from jazzmine_dspy.models import Enhancement, FlowRegistry, Message, Selection, TurnDecision
 from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.traces import TurnTrace
+from jazzmine_dspy.models.messages import TurnTrace
 from shop_talks import ByHand
 
 FLOWS = Path(__file__).resolve().parents[2] / "jazzmine_dspy" / "cli" / "_starter" / "flows.yaml"

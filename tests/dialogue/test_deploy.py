@@ -12,7 +12,7 @@ from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.dialogue.questions import reconcile
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import FlowRegistry, TurnDecision
-from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.decision import NextStep
 
 Decide = Callable[..., TurnDecision]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jazzmine_dspy.dialogue.texts import question
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import Enhancement, FlowRegistry, Selection, TurnDecision
-from jazzmine_dspy.models.next_step import StepKind
+from jazzmine_dspy.models.decision import StepKind
 from jazzmine_dspy.runtime import NextStep, apply
 
 SHOP = Path(__file__).parent.parent / "support" / "shop.yaml"

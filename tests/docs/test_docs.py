@@ -274,7 +274,7 @@ def test_every_key_of_a_manifest_is_documented() -> None:
 def test_every_next_step_and_part_of_an_outcome_is_documented() -> None:
     from typing import get_args
 
-    from jazzmine_dspy.models.next_step import StepKind
+    from jazzmine_dspy.models.decision import StepKind
     from jazzmine_dspy.runtime.outcome import TurnOutcome
 
     rows = _rows(_page("runtime.md"))

@@ -17,7 +17,7 @@ MODULES = [
     "jazzmine_dspy",
     "jazzmine_dspy.memory.messages",
     "jazzmine_dspy.memory.working",
-    "jazzmine_dspy.models.traces",
+    "jazzmine_dspy.models.messages",
     "jazzmine_dspy.models.turn",
     "jazzmine_dspy.program.policy",
     "jazzmine_dspy.signatures",

@@ -61,9 +61,6 @@ class First:
     def recall(self, query: str, *, k: int, **_: Any) -> list[Recalled]:
         return [Recalled(name, 0.5) for name in self.names[:k]]
 
-    async def arecall(self, query: str, *, k: int, **_: Any) -> list[Recalled]:
-        return self.recall(query, k=k)
-
 
 @pytest.mark.row("L3", "V1")
 @pytest.mark.parametrize("kind", FILTERED)

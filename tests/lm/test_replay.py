@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import jazzmine_dspy
+from jazzmine_dspy.lm.engines import request_key, user_text
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore, is_replay, replayed
-from jazzmine_dspy.lm.requests import request_key, user_text
 from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
 
 

@@ -11,8 +11,8 @@ import dspy
 import pytest
 
 from demonstrations import demo_texts
+from jazzmine_dspy.lm.engines import system_text, user_text
 from jazzmine_dspy.lm.errors import ScriptMissError
-from jazzmine_dspy.lm.requests import system_text, user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.models import Slot
-from jazzmine_dspy.models.language import day_language, number_language
+from jazzmine_dspy.models.language import foreign_language
 from jazzmine_dspy.models.slots import ReadingContext
 
 AT = ReadingContext(date=dt.date(2026, 10, 14), currency="USD", region="GB")
@@ -94,12 +94,12 @@ def test_a_unit_that_the_slot_asks_for_is_counted() -> None:
 
 @pytest.mark.row("U9")
 def test_words_and_names_are_no_foreign_days_and_numbers() -> None:
-    assert [number_language(text) for text in ("label it Sept", "quince paste", "for Otto", "a venti")] == [
-        None
-    ] * 4
-    assert day_language("tickets for Mardi Gras") is None
-    assert day_language("am Freitag passt es") == "de"
-    assert number_language("on sera douze") == "fr"
+    assert [
+        foreign_language(text, "numbers") for text in ("label it Sept", "quince paste", "for Otto", "a venti")
+    ] == [None] * 4
+    assert foreign_language("tickets for Mardi Gras", "days") is None
+    assert foreign_language("am Freitag passt es", "days") == "de"
+    assert foreign_language("on sera douze", "numbers") == "fr"
 
 
 @pytest.mark.row("U5")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from jazzmine_dspy.models import Message, Turn, TurnDecision, command
 from jazzmine_dspy.models.base import FrozenMap, Text
-from jazzmine_dspy.models.traces import ScriptGenAttempt, SlotEvent, ToolTrace, TurnTrace
+from jazzmine_dspy.models.messages import ScriptGenAttempt, SlotEvent, ToolTrace, TurnTrace
 
 Values = Callable[[type[BaseModel]], st.SearchStrategy[Any]]
 

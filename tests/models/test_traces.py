@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
 from jazzmine_dspy.models import Enhancement, LMCall, Selection, StageRecord, TurnDecision, Usage
-from jazzmine_dspy.models.traces import (
+from jazzmine_dspy.models.messages import (
     ConfirmationEvent,
     FlowEvent,
     LLMCallRecord,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from jazzmine_dspy.models import Conversation, Entity, Message, MessageRole, Turn
-from jazzmine_dspy.models.traces import LLMCallRecord
+from jazzmine_dspy.models.messages import LLMCallRecord
 
 Values = Callable[[type[BaseModel]], st.SearchStrategy[Any]]
 few = settings(max_examples=5, suppress_health_check=list(HealthCheck))

@@ -15,7 +15,7 @@ from dspy.lm15 import Request
 
 from demonstrations import demo_texts
 from jazzmine_dspy.lm import scripted_lm
-from jazzmine_dspy.lm.requests import chat_messages, user_text
+from jazzmine_dspy.lm.engines import chat_messages, user_text
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.commands import command
 

@@ -57,7 +57,7 @@ def test_samples_are_stored_by_their_number_for_each_recipe(tmp_path: Path) -> N
 
 @pytest.mark.row("L3")
 def test_a_fresh_store_forgets_and_stores_anew(ask: Any, tmp_path: Path) -> None:
-    from jazzmine_dspy.lm.requests import text_response
+    from jazzmine_dspy.lm.engines import text_response
 
     request = ask("hi")
     ReplayStore(tmp_path / "r.db").put("key", text_response(request, "old"))

@@ -34,9 +34,6 @@ class Watching:
         self.asked.append((query, tuple(settings["summaries"]), tuple(sorted(settings["exclude"]))))
         return self.inner.recall(query, **settings)
 
-    async def arecall(self, query: str, **settings: Any) -> Any:
-        raise AssertionError("not asked here")
-
 
 class Noting:
     """A head that notes what it is given."""

@@ -57,7 +57,7 @@ def test_a_run_on_few_conversations_is_judged_on_all_of_them(taught: Any) -> Non
 @pytest.mark.row("O5")
 def test_judging_happens_on_turns_that_compiling_has_not_seen(taught: Any) -> None:
     """Dev-B decides, and its messages are in no prompt of the compile: neither asked nor shown."""
-    from jazzmine_dspy.lm.requests import chat_messages, user_text
+    from jazzmine_dspy.lm.engines import chat_messages, user_text
 
     dev_b = {example.turn.text for example in load_dataset(taught.recipe.dataset).examples("dev_b")}
     about_dev_b = [any(text in user_text(request) for text in dev_b) for request in taught.requests]

@@ -11,7 +11,7 @@ import pytest
 from demonstrations import demo_texts
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm.requests import system_text
+from jazzmine_dspy.lm.engines import system_text
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize.optimizers.registry import (
     Candidate,

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from jazzmine_dspy import load
 from jazzmine_dspy.lm import scripted_lm
-from jazzmine_dspy.lm.requests import system_text
+from jazzmine_dspy.lm.engines import system_text
 from jazzmine_dspy.models.errors import InputError, RecipeError
 from jazzmine_dspy.optimize.planning import plan
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe

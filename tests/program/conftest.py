@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from dspy.lm15 import Request
 
-from jazzmine_dspy.lm.requests import response_schema, system_text, user_text
+from jazzmine_dspy.lm.engines import response_schema, system_text, user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.models.errors import MemoryUnavailableError
@@ -93,9 +93,6 @@ class Overlap:
         ]
         return sorted(found, key=lambda one: -one.score)[:k]
 
-    async def arecall(self, query: str, **options: Any) -> list[Recalled]:
-        return self.recall(query, **options)
-
 
 class Letters:
     """An embedder of letters: a row counts those of a text. Never the same for two words of a test."""
@@ -116,9 +113,6 @@ class Letters:
     def features(self, texts: Sequence[str]) -> Any:
         self.asked.append(tuple(texts))
         return self._rows(texts)
-
-    async def afeatures(self, texts: Sequence[str]) -> Any:
-        return self.features(texts)
 
     def _rows(self, texts: Sequence[str]) -> Any:
         letters = "abcdefghijklmnopqrstuvwxyz"

@@ -13,7 +13,7 @@ import dspy
 import pytest
 
 from demonstrations import demo_texts
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

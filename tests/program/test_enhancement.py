@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.models import Entity, Turn
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.runtime import Runtime

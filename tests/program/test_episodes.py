@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.optimize.recipe import Recipe

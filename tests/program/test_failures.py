@@ -321,9 +321,6 @@ class Recalls:
     def recall(self, query: str, **options: Any) -> Any:
         return self.answer
 
-    async def arecall(self, query: str, **options: Any) -> Any:
-        return self.answer
-
 
 @pytest.mark.row("E7", "F12")
 @STYLES

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine_dspy.lm.requests import response_schema, user_text
+from jazzmine_dspy.lm.engines import response_schema, user_text
 from jazzmine_dspy.models import Flow, FlowRegistry, Selection, Turn
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import FlowError

@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.lm.requests import system_text, user_text
+from jazzmine_dspy.lm.engines import system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.program import render

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import EmbeddingError

@@ -14,7 +14,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy import FlowRegistry, TurnProgram
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.turn import MAX_TEXT
@@ -91,9 +91,6 @@ class Port:
         if self.error is not None:
             raise self.error
         return [Recalled(*one) for one in self.found][:k]
-
-    async def arecall(self, query: str, **options: Any) -> list[Recalled]:
-        return self.recall(query, **options)
 
 
 THREE = (("track_order", 0.16), ("cancel_order", 0.14), ("return_item", 0.09))

@@ -23,8 +23,8 @@ from fake_openai import FakeOpenAI
 from jazzmine_dspy.artifacts import read_manifest
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.dspy_metric import metric
+from jazzmine_dspy.lm.engines import system_text
 from jazzmine_dspy.lm.errors import EngineError
-from jazzmine_dspy.lm.requests import system_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import ArtifactError, InputError, LMUnansweredError
 from jazzmine_dspy.program.patience import Bearing, Patience, bearing_outages

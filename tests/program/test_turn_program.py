@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.bindings import Bindings

@@ -34,9 +34,6 @@ class Fixed:
     def recall(self, query: str, **options: Any) -> list[Recalled]:
         return self.found
 
-    async def arecall(self, query: str, **options: Any) -> list[Recalled]:
-        return self.found
-
 
 def program(busy: float = 1.0, **scores: float) -> TurnProgram:
     policy = Policy(fallback_score={"idle": 0.12, "busy": busy}).named("fallback")

@@ -34,9 +34,6 @@ class Even:
     def recall(self, query: str, **options: Any) -> list[Recalled]:
         return [Recalled("track_order", 0.5), Recalled("cancel_order", 0.49), Recalled("change_order", 0.1)]
 
-    async def arecall(self, query: str, **options: Any) -> list[Recalled]:
-        return self.recall(query, **options)
-
 
 @pytest.fixture
 def runtime() -> Runtime:

@@ -18,7 +18,7 @@ from jazzmine_dspy import (
     trim_to_current_episode,
 )
 from jazzmine_dspy.lm import scripted_lm
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.messages import SqlMessageStore
 from jazzmine_dspy.models.errors import EnhancementError, InputError

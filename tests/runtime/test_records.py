@@ -14,8 +14,8 @@ from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import Message, MessageRole, Turn
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.messages import LLMCallRecord, TaskEmission, ToolTrace, TurnTrace
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.traces import LLMCallRecord, TaskEmission, ToolTrace, TurnTrace
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.runtime.tracing import turn_trace, with_reply
 

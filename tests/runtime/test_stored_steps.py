@@ -9,7 +9,7 @@ import pytest
 
 from jazzmine_dspy.dialogue.questions import clarifying
 from jazzmine_dspy.memory.working import ActionResult, ProcessedMessage, WorkingMemory
-from jazzmine_dspy.models.next_step import NextStep
+from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.runtime.outcome import stored_step
 
 ASKED = {"kind": "ask_slot", "flow": "track_order", "slot": "order_id", "then": [], "text": "Which order?"}

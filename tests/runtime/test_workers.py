@@ -13,7 +13,7 @@ from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
 from jazzmine_dspy.memory.working.in_memory import StoredConversation
 from jazzmine_dspy.models import Message, TurnDecision
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
-from jazzmine_dspy.models.traces import LLMCallRecord
+from jazzmine_dspy.models.messages import LLMCallRecord
 from jazzmine_dspy.runtime import Runtime
 
 ANN: dict[str, Any] = {"conversation_id": "c1", "user_id": "ann"}

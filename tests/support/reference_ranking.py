@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.memory.procedural import bm25, ranking
+from jazzmine_dspy.memory.procedural import ranking
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Hit, Point, Query
+from jazzmine_dspy.memory.procedural.points import bm25_documents, bm25_query
 from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, RecallSettings
 
 SIZE = 16
@@ -65,7 +66,7 @@ def random_points(number: int, seed: int = 0, *, start: int = 0) -> list[Point]:
     rng = np.random.default_rng([seed, start])
     texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 6))) for _ in range(number)]
     texts[::50] = ["of the"] * len(texts[::50])  # stop words alone
-    words = bm25.documents(texts)
+    words = bm25_documents(texts)
     made = []
     for place, text in enumerate(texts):
         payload = {
@@ -252,7 +253,7 @@ def _question(rng: np.random.Generator, number: int) -> tuple[dict[str, Query], 
     question = {}
     for text, (dense, sparse) in zip(texts, (NAMES[:2], NAMES[2:]), strict=False):
         question[dense] = Query(dense=vector(text))
-        words = bm25.query(text)
+        words = bm25_query(text)
         if words[0]:
             question[sparse] = Query(sparse=words)
     must: dict[str, list[str]] = {}

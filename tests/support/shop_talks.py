@@ -52,9 +52,6 @@ class Overlap:
         ]
         return sorted(found, key=lambda one: -one.score)[:k]
 
-    async def arecall(self, query: str, **options: Any) -> list[Recalled]:
-        return self.recall(query, **options)
-
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower())) or {""}

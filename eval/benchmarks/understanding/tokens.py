@@ -12,9 +12,8 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request, Response
 
-from jazzmine_dspy.lm.engines import Wrapper
+from jazzmine_dspy.lm.engines import Wrapper, chat_messages, response_schema
 from jazzmine_dspy.lm.native import wrap
-from jazzmine_dspy.lm.requests import chat_messages, response_schema
 
 
 @functools.cache

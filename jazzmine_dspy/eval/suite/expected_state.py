@@ -13,8 +13,8 @@ from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.eval.suite.model import Expect, one_of
 from jazzmine_dspy.memory.working import FlowStatus, ProcessedMessage, WorkingMemory
 from jazzmine_dspy.models.base import FrozenMap
+from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.turn import Turn
 
 

@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 
 from jazzmine_dspy.models.base import Text, Value
 from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.models.decision import StepKind
 from jazzmine_dspy.models.flows import Status
-from jazzmine_dspy.models.next_step import StepKind
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import MAX_TEXT
 

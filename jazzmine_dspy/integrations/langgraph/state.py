@@ -10,9 +10,8 @@ from typing_extensions import TypedDict
 
 from jazzmine_dspy.dialogue.questions import clarifying, offer_is_open
 from jazzmine_dspy.memory.working import WorkingMemory
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.decision import NextStep, TurnDecision
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.next_step import NextStep
 
 Route = Literal["validate", "digression", "flow_stack", "confirm", "action", "respond"]
 ROUTES: tuple[Route, ...] = ("validate", "digression", "flow_stack", "confirm", "action", "respond")

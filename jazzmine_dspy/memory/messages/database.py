@@ -18,8 +18,8 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from jazzmine_dspy.memory.errors import MissingExtraError
 from jazzmine_dspy.memory.messages.tables import METADATA
+from jazzmine_dspy.models.base import leave_to_parent, renew_in_children
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
-from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children
 
 T = TypeVar("T")
 

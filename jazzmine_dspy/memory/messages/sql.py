@@ -20,8 +20,7 @@ from jazzmine_dspy.memory.messages.tables import (
     insert,
 )
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.messages import Conversation, Message
-from jazzmine_dspy.models.traces import TurnTrace
+from jazzmine_dspy.models.messages import Conversation, Message, TurnTrace
 
 MAX_ID = 512
 """Characters of an id."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from jazzmine_dspy.models.messages import Conversation, Message
-from jazzmine_dspy.models.traces import TurnTrace
+from jazzmine_dspy.models.messages import Conversation, Message, TurnTrace
 
 T = TypeVar("T")
 

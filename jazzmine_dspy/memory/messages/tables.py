@@ -20,8 +20,7 @@ from sqlalchemy.types import UserDefinedType
 from jazzmine_dspy.memory.errors import ConflictError, DamagedRecordError, NotStoredError
 from jazzmine_dspy.memory.messages.store import IMMUTABLE_FIELDS, DamagedRow, Page
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.messages import Conversation, Message
-from jazzmine_dspy.models.traces import TurnTrace
+from jazzmine_dspy.models.messages import Conversation, Message, TurnTrace
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.memory.procedural import minilm
-from jazzmine_dspy.models.base import Shared
+from jazzmine_dspy.models.base import Shared, leave_to_parent, renew_in_children, skip_native_exit
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
-from jazzmine_dspy.models.forking import leave_to_parent, renew_in_children, skip_native_exit
 from jazzmine_dspy.models.parsing import cache_folder
 
 if TYPE_CHECKING:
@@ -197,10 +195,6 @@ class FastembedEmbedder(Shared):
         [encoded] = model.tokenize([text])
         return [token for token, is_text in zip(encoded.ids, encoded.attention_mask, strict=True) if is_text]
 
-    async def afeatures(self, texts: Sequence[str]) -> Vector:
-        """Same as :meth:`features`, in a thread."""
-        return await asyncio.to_thread(self.features, texts)
-
     @property
     def loaded(self) -> bool:
         """Whether the next text is embedded, or fails, at once: after a failed load the next attempt waits a minute."""
@@ -236,20 +230,20 @@ class FastembedEmbedder(Shared):
             is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}
             with _quiet():
                 return TextEmbedding(
-                    self.model, threads=self._threads, cache_dir=self._folder(), local_files_only=is_offline
+                    self.model,
+                    threads=self._threads,
+                    cache_dir=str(self._cache_dir) if self._cache_dir else None,
+                    local_files_only=is_offline,
                 )
         except EmbeddingError:
             raise
         except Exception as error:
             raise EmbeddingError(
                 f"The embedding model {self.model!r} cannot be loaded: {type(error).__name__}: {error}",
-                where=f"cache_dir {self._folder() or 'of fastembed'}, HF_HUB_OFFLINE "
+                where=f"cache_dir {self._cache_dir or 'of fastembed'}, HF_HUB_OFFLINE "
                 f"{os.environ.get('HF_HUB_OFFLINE', 'is not set')}",
                 remedy="Load it once online with HF_HUB_OFFLINE unset, or use 'minilm', which needs no hub.",
             ) from error
-
-    def _folder(self) -> str | None:
-        return None if self._cache_dir is None else str(self._cache_dir)
 
     def _recent_failure(self) -> EmbeddingError | None:
         return self._failed[1] if self._failed and time.monotonic() < self._failed[0] else None

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import anyio.to_thread
 from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
 
 from jazzmine_dspy.memory.errors import DimensionError
@@ -96,11 +95,6 @@ class FallbackRecall(Shared):
         if is_trial:
             logger.warning("procedural memory answers again")
         return found
-
-    async def arecall(self, query: str, **request: Any) -> list[Recalled]:
-        """Same as :meth:`recall`, in a thread. Cancellation does not wait for the thread."""
-        call = functools.partial(self.recall, query, **request)
-        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
 
     def clear_cache(self) -> None:
         """Drop cached answers, and try the memory again at once."""

@@ -17,7 +17,7 @@ from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.procedural import jazzmine_layout, ranking
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.index import open_engine
 from jazzmine_dspy.memory.procedural.points import points_for
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import (

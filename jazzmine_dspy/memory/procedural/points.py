@@ -1,4 +1,4 @@
-"""The searchable points of a registry's flows, and the queries of a message."""
+"""The searchable points of a registry's flows, the queries of a message, and BM25 for both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.memory.procedural import bm25
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Point, Query, SparseVector
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.errors import FlowError
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.ports import Embedder
     from jazzmine_dspy.models.registry import FlowRegistry
 
+
+import functools
+
 DESCRIPTION = "description"
 """Kind of a flow's first point, whose payload describes the flow and has the checksum of its whole content."""
 
@@ -24,6 +26,55 @@ _VERSION = 4
 """Raise it when the same flows are stored in another way."""
 
 _NAMESPACE = uuid.UUID("0c6e3bb3-2f7e-5b0f-8a51-7f1d6a1f7e55")
+
+
+_STOP_WORDS = """
+a an the
+i me my mine myself we us our ours you your yours he him his she her hers it its they them their theirs
+this that these those there here
+am is are was were be been being do does did done doing have has had having
+will would shall should can could may might must
+and or but so if then than as because while
+of to in on at by for with from into about
+what which who whom whose
+just please also too very really quite some any such
+m s t d ll re ve im ive
+hi hello hey thanks thank ok okay
+"""
+"""English words that say nothing about the task. Negations, particles and the question words of place, time and amount
+are not among them: "not", "off", "back", "where", "when" distinguish tasks ("send it back", "call it off")."""
+
+_AVERAGE_LENGTH = 12.0
+"""Words in an average text of the index; fastembed's 256 is for pages."""
+
+BM25_FINGERPRINT = sha256([sorted(_STOP_WORDS.split()), _AVERAGE_LENGTH])
+"""Changes with whatever changes the words of a text or their weights."""
+
+
+@functools.cache
+def _bm25() -> Any:
+    from fastembed import SparseTextEmbedding
+
+    # Any path does: with one, fastembed does not download its own stop words.
+    return SparseTextEmbedding(
+        "Qdrant/bm25",
+        specific_model_path="bm25",
+        language="english",
+        stopwords=set(_STOP_WORDS.split()),
+        avg_len=_AVERAGE_LENGTH,
+    )
+
+
+def bm25_documents(texts: Sequence[str]) -> list[SparseVector]:
+    """The word stems of each text with BM25's weights; the engine counts document frequencies."""
+    return [(each.indices.tolist(), each.values.tolist()) for each in _bm25().embed(list(texts))]
+
+
+def bm25_query(text: str) -> SparseVector:
+    """The word stems of a query, each of weight 1; none where it has only stop words."""
+    each = next(iter(_bm25().query_embed(text)))
+    indices = sorted(each.indices.tolist())
+    return indices, [1.0] * len(indices)
 
 
 def flow_type(flow: Flow) -> str:
@@ -61,7 +112,7 @@ def points_for(
     Raises:
         FlowError: An example names an unknown flow.
     """
-    version = f"{_VERSION}:{bm25.FINGERPRINT[:16]}:{embedder}"
+    version = f"{_VERSION}:{BM25_FINGERPRINT[:16]}:{embedder}"
     points: dict[str, FlowPoint] = {}
     for name, texts in _texts(registry, examples).items():
         flow, ids = registry[name], []
@@ -124,10 +175,10 @@ def queries(embedder: Embedder, text: str, summaries: Sequence[str] = ()) -> dic
     """
     summary = "\n".join(each for each in summaries if each.strip())
     vectors = embedder.embed([text, summary] if summary else [text])
-    made = {"dense": Query(vectors[0]), "sparse": Query(sparse=bm25.query(text))}
+    made = {"dense": Query(vectors[0]), "sparse": Query(sparse=bm25_query(text))}
     if summary:
         made["summary_dense"] = Query(vectors[1])
-        made["summary_sparse"] = Query(sparse=bm25.query(summary))
+        made["summary_sparse"] = Query(sparse=bm25_query(summary))
     return {name: query for name, query in made.items() if query.dense is not None or query.sparse[0]}
 
 
@@ -137,7 +188,7 @@ def write(
     embedder: Embedder,
     points: Mapping[str, FlowPoint],
     *,
-    sparse: Callable[[Sequence[str]], list[SparseVector]] = bm25.documents,
+    sparse: Callable[[Sequence[str]], list[SparseVector]] = bm25_documents,
 ) -> None:
     """Embed and write points.
 

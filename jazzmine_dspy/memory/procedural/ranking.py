@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -109,15 +108,9 @@ def fused(lists: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int) 
     scores: dict[str, float] = {}
     for hits, weight in zip(lists, weights, strict=True):
         if weight > 0:
-            for hit, gain in zip(hits, _gains(len(hits), weight, rrf_k), strict=True):
-                scores[hit.id] = scores.get(hit.id, 0.0) + gain
+            for rank, hit in enumerate(hits):
+                scores[hit.id] = scores.get(hit.id, 0.0) + reciprocal(rank, k=rrf_k, weight=weight)
     return scores
-
-
-@functools.lru_cache(maxsize=1024)
-def _gains(count: int, weight: float, rrf_k: int) -> tuple[float, ...]:
-    """What the points of a list get, best first."""
-    return tuple(reciprocal(rank, k=rrf_k, weight=weight) for rank in range(count))
 
 
 def flow_scores(
@@ -151,7 +144,7 @@ def recalled(
     """The ``k`` best flows, best first.
 
     Summaries are ranked like a message, and add ``settings.summary`` times that score. So they never take back a lead
-    by the message of more than that share of the highest score that there is (:func:`ceiling`), whatever they say.
+    by the message of more than that share of the highest score that there is, whatever they say.
 
     Args:
         lists: Ranked lists. They are cut to ``settings.depth``, or to the first of four, sixteen … times as many points
@@ -182,21 +175,6 @@ def recalled(
         depth *= 4
     chosen = sorted(scores, key=lambda flow: (-scores[flow], rank(flow)))[:k]
     return with_nearest([Recalled(flow, scores[flow]) for flow in chosen], cut.dense, describe)
-
-
-def ceiling(settings: RecallSettings) -> float:
-    """The highest score of a flow: its points lead both lists.
-
-    Example:
-        >>> round(ceiling(RecallSettings(rrf_k=10, points_per_flow=1)), 6)
-        0.2
-    """
-    return sum(
-        reciprocal(rank, k=settings.rrf_k, weight=weight)
-        for weight in (settings.dense, settings.sparse)
-        if weight > 0
-        for rank in range(min(settings.points_per_flow, settings.depth))
-    )
 
 
 def with_nearest(

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import anyio.to_thread
-
 from jazzmine_dspy.memory.procedural import ranking
 from jazzmine_dspy.memory.procedural.engine import (
     CollectionSpec,
@@ -208,11 +206,6 @@ class FlowRecall(Shared):
             if len(found) >= k or not has_more:
                 return found
             depth *= 4
-
-    async def arecall(self, query: str, **request: Any) -> list[Recalled]:
-        """Same as :meth:`recall`, in a thread. Cancellation does not wait for the thread."""
-        call = functools.partial(self.recall, query, **request)
-        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
 
     def lists(
         self,

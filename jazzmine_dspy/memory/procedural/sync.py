@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jazzmine_dspy.memory.procedural import bm25
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, SparseVector
-from jazzmine_dspy.memory.procedural.points import FlowPoint, batches, write
+from jazzmine_dspy.memory.procedural.points import FlowPoint, batches, bm25_documents, write
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Sync:
     spec: CollectionSpec
     stored: Mapping[str, Mapping[str, Any]]
     wanted: Mapping[str, FlowPoint]
-    sparse: Callable[[Sequence[str]], list[SparseVector]] = bm25.documents
+    sparse: Callable[[Sequence[str]], list[SparseVector]] = bm25_documents
 
     def __post_init__(self) -> None:
         self.outdated = [

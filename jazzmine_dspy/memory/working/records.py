@@ -13,9 +13,9 @@ from pydantic import ConfigDict, Field, PlainSerializer
 
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.models.base import Record, StoredJson, Value
+from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.next_step import NextStep
 
 
 class FlowStatus(StrEnum):

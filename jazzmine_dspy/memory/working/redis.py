@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -226,7 +226,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     def key(self, conversation_id: str, part: str) -> str:
         """The key of one part of a conversation."""
-        return f"{self.prefix}:{{{_quoted(conversation_id)}}}:{part}"
+        return f"{self.prefix}:{{{quote(conversation_id, safe='')}}}:{part}"
 
     @property
     def _client(self) -> Client:
@@ -343,11 +343,6 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if self._owned and client is not None:
             await client.aclose()
-
-
-@lru_cache
-def _quoted(text: str) -> str:
-    return quote(text, safe="")
 
 
 def _client(source: str | Client, where: str, timeout: float, connections: int) -> Client:

@@ -10,8 +10,7 @@ from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slot_types import number as number
 from jazzmine_dspy.models.slot_types import money as money
 from jazzmine_dspy.models.slot_types import calendar as calendar
-from jazzmine_dspy.models.slot_types import phone as phone
-from jazzmine_dspy.models.slot_types import email as email
+from jazzmine_dspy.models.slot_types import contact as contact
 from jazzmine_dspy.models.slot_types import boolean as boolean
 from jazzmine_dspy.models.slot_types import choice as choice
 from jazzmine_dspy.models.slot_types import listing as listing

@@ -252,13 +252,6 @@ _AT_HOME = {
 """Locales of countries whose own sign English data lacks, such as "zł" and "Kč"."""
 
 
-def signs() -> tuple[str, ...]:
-    """Return the signs that stand before or after an amount, the longest first."""
-    # Some data lists a full stop as a sign, but it ends sentences.
-    names = {name for name in {*_names("en"), *_USUAL} if not name[-1].isalpha() and name != "."}
-    return tuple(sorted(names, key=len)[::-1])
-
-
 @lru_cache(maxsize=16)
 def _names(locale: str) -> dict[str, frozenset[str]]:
     """Map names, plurals, last words of names ("pounds") and signs to codes, in lower case."""
@@ -290,5 +283,8 @@ def _names(locale: str) -> dict[str, frozenset[str]]:
 
 @lru_cache(maxsize=2)
 def _sign_pattern(*, before: bool) -> re.Pattern[str]:
-    any_sign = "|".join(map(re.escape, signs()))
+    """A sign that stands before or after an amount, the longest that fits."""
+    # Some data lists a full stop as a sign, but it ends sentences.
+    signs = {name for name in {*_names("en"), *_USUAL} if not name[-1].isalpha() and name != "."}
+    any_sign = "|".join(map(re.escape, sorted(signs, key=len)[::-1]))
     return re.compile(rf"(?<!\w)({any_sign})\s?$" if before else rf"\s?({any_sign})(?!\w)", re.IGNORECASE)

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
-from jazzmine_dspy.models.language import TOGETHER, WORD, Span, is_english, number_language, together, words
+from jazzmine_dspy.models.language import (
+    SO_MANY_TOGETHER,
+    TOGETHER,
+    WORD,
+    Span,
+    foreign_language,
+    is_english,
+    words,
+)
 from jazzmine_dspy.models.slots import ReadingContext
 
 
@@ -154,8 +162,10 @@ def _with_hundredths(text: str, spans: list[Span]) -> list[Span]:
 
 def _foreign_numbers(text: str, at: ReadingContext) -> list[Span]:
     """Return numbers in another language within an English conversation."""
-    matches = [Span(*match.span(), Decimal(together(match))) for match in TOGETHER.finditer(text)]
-    language = number_language(text)
+    matches = [
+        Span(*match.span(), Decimal(SO_MANY_TOGETHER[match[1].lower()])) for match in TOGETHER.finditer(text)
+    ]
+    language = foreign_language(text, "numbers")
     return matches if matches or language is None else [*_in_words(text, at._replace(locale=language))]
 
 
@@ -166,7 +176,7 @@ def plain(number: Decimal) -> int | float:
 
 def _in_digits(text: str, at: ReadingContext, *, spaced: bool, money: bool) -> Iterator[Span]:
     point = "." if at.locale == "en" else _symbol(at.locale, "point")
-    spaced = spaced or _group(at.locale) == "\u00a0"
+    spaced = spaced or (at.locale != "en" and _symbol(at.locale, "group") in ("\u202f", "\u00a0", " "))
     pattern = (_CLOSE_SPACED if spaced else _CLOSE) if money else (_SPACED if spaced else _DIGITS)
     for match in pattern.finditer(text):
         body, scale = match["body"], (1000 if match["more"] else 1) * (-1 if match["sign"] else 1)
@@ -245,11 +255,6 @@ def _symbol(locale: str, name: str) -> str:
         return (get_decimal_symbol if name == "point" else get_group_symbol)(locale.replace("-", "_"))
     except (UnknownLocaleError, ValueError):
         return "." if name == "point" else ","
-
-
-def _group(locale: str) -> str:
-    sign = "," if locale == "en" else _symbol(locale, "group")
-    return "\u00a0" if sign in ("\u202f", "\u00a0", " ") else sign
 
 
 _SCALES = {

@@ -11,7 +11,7 @@ import pytest
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages.store import MessageStore
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.traces import ToolTrace
+from jazzmine_dspy.models.messages import ToolTrace
 from jazzmine_dspy.testing.messages.harness import Harness, Suite, conversation, message, trace
 
 

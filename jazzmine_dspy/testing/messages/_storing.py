@@ -9,8 +9,7 @@ import pytest
 
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
 from jazzmine_dspy.memory.messages.store import MessageStore
-from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.traces import LLMCallRecord, SlotEvent, ToolTrace
+from jazzmine_dspy.models.messages import Entity, LLMCallRecord, SlotEvent, ToolTrace
 from jazzmine_dspy.testing.messages.harness import Suite, message, trace
 
 

@@ -10,8 +10,7 @@ import pytest
 import pytest_asyncio
 
 from jazzmine_dspy.memory.messages.store import MessageStore
-from jazzmine_dspy.models.messages import Conversation, Message
-from jazzmine_dspy.models.traces import TurnTrace
+from jazzmine_dspy.models.messages import Conversation, Message, TurnTrace
 
 Kind = Literal["conversation", "message", "trace"]
 

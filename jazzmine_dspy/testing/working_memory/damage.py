@@ -120,15 +120,6 @@ class DamageSuite(Suite):
         with pytest.raises(StaleStateError):
             await store.save(before)
 
-    async def test_a_record_mended_by_hand_is_read_again(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        await reply(store, "before")
-        await harness.put_raw("c1", record(last_agent_response="mended"))
-        assert (
-            await reply(store, (await stored_state(store)).last_agent_response)
-        ).last_agent_response == "mended"
-
     async def test_deleting_deletes_what_was_moved_aside_too(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:

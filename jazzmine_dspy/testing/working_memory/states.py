@@ -95,18 +95,6 @@ class StateSuite(Suite):
         assert made == again == await store.get("c1")
         assert (again.user_id, again.agent_id) == ("ann", "support")
 
-    async def test_a_new_state_is_empty_and_kept_at_version_0(self, store: WorkingMemoryStore) -> None:
-        made = await store.get_or_create("c1", "ann", "support")
-        assert (made.version, made.turn_number, made.status) == (0, 0, "idle")
-        assert made.began_after == "nothing"
-        assert await store.presence("c1") is Presence.PRESENT
-
-    async def test_another_store_over_the_same_data_sees_it(
-        self, store: WorkingMemoryStore, harness: Harness
-    ) -> None:
-        written = await reply(store, "hello")
-        assert await stored_state(await harness.make()) == written
-
     async def test_stores_that_create_at_once_agree(
         self, store: WorkingMemoryStore, harness: Harness
     ) -> None:
@@ -147,14 +135,6 @@ class StateSuite(Suite):
         assert await store.presence("c1") is Presence.ABSENT
         again = await store.get_or_create("c1", "bob")
         assert (again.user_id, again.last_agent_response, again.began_after) == ("bob", "", "nothing")
-
-    async def test_a_deleted_conversation_that_begins_anew_has_a_version_of_its_own(
-        self, store: WorkingMemoryStore
-    ) -> None:
-        before = await reply(store, "before")
-        await store.delete("c1")
-        again = await store.get_or_create("c1", "u1")
-        assert again.version > before.version
 
     @pytest.mark.parametrize("name", ODD_IDS, ids=lambda name: ascii(name[:12]))
     async def test_an_odd_id_is_an_id_like_any_other(self, store: WorkingMemoryStore, name: str) -> None:
@@ -262,29 +242,35 @@ class StateSuite(Suite):
         assert saved.version == state.version + 1
 
     @pytest.mark.parametrize(
-        "bad",
-        [float("nan"), object(), {1, 2}, b"\xff", "\ud83d"],
-        ids=["nan", "object", "set", "bytes", "half a character"],
+        ("place", "bad"),
+        [
+            ("value", float("nan")),
+            ("value", object()),
+            ("value", {1, 2}),
+            ("value", b"\xff"),
+            ("value", "\ud83d"),
+            ("started_message_ids", 5),
+            ("paused", {}),
+        ],
+        ids=[
+            "nan",
+            "object",
+            "set",
+            "bytes",
+            "half a character",
+            "a number for a text",
+            "a mapping for a flow",
+        ],
     )
     async def test_what_would_not_come_back_is_refused_and_changes_nothing(
-        self, store: WorkingMemoryStore, bad: Any
+        self, store: WorkingMemoryStore, place: str, bad: Any
     ) -> None:
         before = await reply(store, "before")
         state = await stored_state(store)
         state.active_flow = flow(a=["good"])
         # Lists and mappings inside a state are plain ones: nothing looks at what is put into them.
-        state.active_flow.slots["a"].value.append(bad)
-        with pytest.raises(InputError, match="c1"):
-            await store.save(state)
-        assert await store.get("c1") == before
-
-    @pytest.mark.parametrize(("name", "bad"), [("started_message_ids", 5), ("paused", {})])
-    async def test_a_field_that_could_not_be_read_again_is_refused(
-        self, store: WorkingMemoryStore, name: str, bad: Any
-    ) -> None:
-        before = await reply(store, "before")
-        state = await stored_state(store)
-        getattr(state, name).append(bad)
+        value = state.active_flow.slots["a"].value if place == "value" else getattr(state, place)
+        value.append(bad)
         with pytest.raises(InputError, match="c1"):
             await store.save(state)
         assert await store.get("c1") == before
@@ -308,12 +294,6 @@ class StateSuite(Suite):
         else:
             assert await store.get("c1") == saved
 
-    async def test_each_write_counts_one(self, store: WorkingMemoryStore) -> None:
-        state = await store.get_or_create("c1", "u1")
-        for version in range(1, 6):
-            state = await store.save(state)
-            assert state.version == version == (await stored_state(store)).version
-
     async def test_a_stale_state_is_refused_and_changes_nothing(self, store: WorkingMemoryStore) -> None:
         first, second = await store.get_or_create("c1", "u1"), await store.get_or_create("c1", "u1")
         first.last_agent_response, second.last_agent_response = "first", "second"
@@ -324,11 +304,6 @@ class StateSuite(Suite):
             "first",
             1,
         )
-
-    async def test_a_state_that_was_never_kept_is_refused(self, store: WorkingMemoryStore) -> None:
-        with pytest.raises(StaleStateError, match="is gone"):
-            await store.save(WorkingMemory(conversation_id="c1", user_id="u1"))
-        assert await store.get("c1") is None
 
     async def test_a_late_save_does_not_bring_a_deleted_conversation_back(
         self, store: WorkingMemoryStore

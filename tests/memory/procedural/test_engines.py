@@ -19,9 +19,9 @@ import pytest
 
 import qdrant_server
 from jazzmine_dspy.memory.errors import DimensionError, MissingExtraError
-from jazzmine_dspy.memory.procedural import edge, engines
+from jazzmine_dspy.memory.procedural import edge, index
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.index import open_engine
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from reference_ranking import SIZE, vector
 
@@ -219,7 +219,7 @@ def test_which_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = open_engine(tmp_path, "edge")
     made.ensure(LAYOUT)
     made.close()
-    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    monkeypatch.setattr(index, "find_spec", lambda name: None)
     with contextlib.closing(open_engine(":memory:")) as engine:
         assert engine.where == "Qdrant embedded, :memory:"
     for path in (tmp_path, ":memory:"):
@@ -254,7 +254,7 @@ def test_a_killed_process_leaves_whole_points(name: str, size: int, tmp_path: Pa
 import sys, uuid
 import numpy as np
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Point
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.index import open_engine
 path, name, size, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 engine, layout = open_engine(path, name), CollectionSpec("flows", 4, indexed=())
 engine.ensure(layout)

@@ -49,9 +49,6 @@ class Port:
             raise self.failing
         return [Recalled(self.name, 1.0)]
 
-    async def arecall(self, query: str, **asked: Any) -> list[Recalled]:
-        return self.recall(query, **asked)
-
     def close(self) -> None:
         self.closed = True
 
@@ -71,14 +68,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 DOWN = MemoryUnavailableError("Qdrant can't be reached", where="http://qdrant:6333")
 
 
-async def _ask(port: FallbackRecall, is_async: bool) -> list[Recalled]:
-    return await port.arecall("hello", k=3) if is_async else port.recall("hello", k=3)
-
-
 @pytest.mark.row("F15")
-@pytest.mark.parametrize("is_async", [False, True])
 async def test_a_stand_in_answers_and_the_answer_says_so(
-    is_async: bool, clock: Clock, caplog: pytest.LogCaptureFixture
+    clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     primary, made = Port(), []
 
@@ -88,13 +80,13 @@ async def test_a_stand_in_answers_and_the_answer_says_so(
 
     port = FallbackRecall(primary, stand_in)
     assert isinstance(port, RecallPort)
-    found = await _ask(port, is_async)
+    found = port.recall("hello", k=3)
     assert (found, type(found), made) == ([Recalled("primary", 1.0)], list, [])
 
     primary.failing = DOWN
     with caplog.at_level(logging.WARNING, logger="jazzmine_dspy"):
         for _ in range(5):
-            found = await _ask(port, is_async)
+            found = port.recall("hello", k=3)
             assert isinstance(found, Degraded)
             assert found == [Recalled("stand-in", 1.0)]
             assert "can't be reached" in found.cause
@@ -103,40 +95,38 @@ async def test_a_stand_in_answers_and_the_answer_says_so(
     assert len(caplog.records) == 1
 
     clock.now = 131.0
-    assert isinstance(await _ask(port, is_async), Degraded)
+    assert isinstance(port.recall("hello", k=3), Degraded)
     assert primary.asked == 3
     primary.failing = None
-    assert isinstance(await _ask(port, is_async), Degraded)
+    assert isinstance(port.recall("hello", k=3), Degraded)
     clock.now = 162.0
-    assert await _ask(port, is_async) == [Recalled("primary", 1.0)]
-    assert (port.down, type(await _ask(port, is_async))) == ("", list)
+    assert port.recall("hello", k=3) == [Recalled("primary", 1.0)]
+    assert (port.down, type(port.recall("hello", k=3))) == ("", list)
 
 
 @pytest.mark.row("F15")
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_without_a_stand_in_the_answer_is_empty(is_async: bool) -> None:
+def test_without_a_stand_in_the_answer_is_empty() -> None:
     primary = Port()
     primary.failing = DimensionError("The collection holds vectors of another length")
-    found = await _ask(FallbackRecall(primary, None), is_async)
+    found = FallbackRecall(primary, None).recall("hello", k=3)
     assert isinstance(found, Degraded)
     assert (list(found), "another length" in found.cause) == ([], True)
     broken = Port("stand-in")
     broken.failing = MemoryUnavailableError("No room for the index")
-    found = await _ask(FallbackRecall(primary, lambda: broken), is_async)
+    found = FallbackRecall(primary, lambda: broken).recall("hello", k=3)
     assert isinstance(found, Degraded)
     assert found == []
     assert "another length" in found.cause
     assert "No room" in found.cause
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_other_errors_are_not_hidden(is_async: bool) -> None:
+def test_other_errors_are_not_hidden() -> None:
     primary = Port()
     port = FallbackRecall(primary, lambda: Port("stand-in"))
     for error in (EmbeddingError("The model is missing"), ValueError("a fault of ours")):
         primary.failing = error
         with pytest.raises(type(error)):
-            await _ask(port, is_async)
+            port.recall("hello", k=3)
 
 
 def test_one_tries_again_while_the_others_do_not_wait(clock: Clock) -> None:

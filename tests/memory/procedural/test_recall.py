@@ -191,16 +191,6 @@ def test_an_empty_registry_has_no_candidates(hashed: Embedder) -> None:
         assert hashed.texts == []  # type: ignore[attr-defined]
 
 
-async def test_async_is_the_same(hashed: Embedder, shop: FlowRegistry) -> None:
-    with FlowIndex(shop, hashed) as index:
-        found = await index.arecall(
-            "my order", k=2, summaries=["rug"], allowed=["return_item"], exclude=["c"]
-        )
-        assert found == index.recall(
-            "my order", k=2, summaries=["rug"], allowed=["return_item"], exclude=["c"]
-        )
-
-
 def test_threads(minilm: FastembedEmbedder, shop: FlowRegistry) -> None:
     """8 threads, 50 queries each, on an index that nobody has built yet."""
     queries = [f"{word} {other}" for word in WORDS for other in WORDS][:50]

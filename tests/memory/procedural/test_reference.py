@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.index import open_engine
 from reference_ranking import SIZE, Reference, compare, random_points, scores_agree
 
 LAYOUT = CollectionSpec("flows", SIZE)

@@ -18,7 +18,7 @@ import reference_ranking
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural import qdrant_engine
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.index import open_engine
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from slept_time import Time
 

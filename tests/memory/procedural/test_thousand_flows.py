@@ -12,7 +12,7 @@ import pytest
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.memory.procedural.edge import EXACT_UP_TO
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter, Point, Query
-from jazzmine_dspy.memory.procedural.engines import open_engine
+from jazzmine_dspy.memory.procedural.index import open_engine
 from jazzmine_dspy.models.registry import FlowRegistry
 from large_catalogue import ACTIONS, catalogue
 from word_embedder import WordEmbedder

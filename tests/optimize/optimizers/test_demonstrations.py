@@ -15,7 +15,7 @@ from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.demos import demo_pool, to_demo
 from jazzmine_dspy.datasets.schema import Labels
-from jazzmine_dspy.lm.requests import user_text
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
@@ -161,9 +161,6 @@ class Spy:
     def recall(self, query: str, **settings: Any) -> Any:
         self.asked.append((query, tuple(settings.get("exclude", ()))))
         return self.inner.recall(query, **settings)
-
-    async def arecall(self, query: str, **settings: Any) -> Any:
-        raise AssertionError("not asked here")
 
 
 def test_fitting_leaves_out_the_turns_own_conversation(

@@ -15,7 +15,7 @@ from demonstrations import demo_texts
 from jazzmine_dspy import TurnProgram, load, save
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm.requests import system_text, user_text
+from jazzmine_dspy.lm.engines import system_text, user_text
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.optimizers.knn import PREFIX_NOTE, nearest
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools

@@ -11,6 +11,7 @@ import regex
 
 from jazzmine_dspy.models.slot_types.calendar.compose import compose_dates
 from jazzmine_dspy.models.slot_types.calendar.context import (
+    NO_YEAR,
     DateContext,
     Reading,
     counted_by,
@@ -18,10 +19,10 @@ from jazzmine_dspy.models.slot_types.calendar.context import (
     last_day,
     longest,
     moved,
+    numeric_days,
     shifted,
 )
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, numeric_days
 
 _MONTHS = "|".join(MONTHS)
 _MONTH = f"(?P<m>{_MONTHS})"

@@ -15,10 +15,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.models.slot_types.calendar.context import DateContext, Reading, longest, moved, shifted
+from jazzmine_dspy.models.slot_types.calendar.context import (
+    NO_YEAR,
+    DateContext,
+    Reading,
+    longest,
+    moved,
+    numeric_days,
+    shifted,
+)
 from jazzmine_dspy.models.slot_types.calendar.durations import UNITS, written
 from jazzmine_dspy.models.slot_types.calendar.english import DAYS, MONTHS
-from jazzmine_dspy.models.slot_types.calendar.numeric import NO_YEAR, numeric_days
 
 _NUMBERS = {
     "de": "ein zwei drei vier funf sechs sieben acht neun zehn elf zwolf",

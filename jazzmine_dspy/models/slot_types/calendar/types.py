@@ -7,17 +7,17 @@ import re
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from jazzmine_dspy.models.language import day_language
+from jazzmine_dspy.models.language import foreign_language, is_english
 from jazzmine_dspy.models.slot_types.calendar.context import (
     DateContext,
     Reading,
     matches_in,
+    numeric_days,
     only_match,
     orders,
     relates,
 )
 from jazzmine_dspy.models.slot_types.calendar.english import lowered, normalize_english
-from jazzmine_dspy.models.slot_types.calendar.numeric import numeric_days
 from jazzmine_dspy.models.slot_types.text import TextType
 from jazzmine_dspy.models.slots import (
     ANYWHERE,
@@ -62,10 +62,10 @@ class CalendarType(TextType):
         """Return values of a longer message that it does not negate or correct."""
         simplified = _simplify(text, at)
         readings = self.readings(slot, simplified, at)
-        if _is_english(at):
+        if is_english(at.locale or "en"):
             is_relative = self.ranged and relates(simplified, readings, hours=self.name == "time")
             readings = [] if is_relative else matches_in(simplified, readings)
-            if not readings and (language := day_language(text[:_LONGEST])) is not None:
+            if not readings and (language := foreign_language(text[:_LONGEST], "days")) is not None:
                 return self.find_values(slot, text, at._replace(locale=language))
         else:
             from jazzmine_dspy.models.slot_types.calendar import foreign
@@ -125,8 +125,8 @@ class CalendarType(TextType):
     def _whole(self, slot: Slot, text: str, at: ReadingContext) -> Reading | None:
         simplified = _simplify(text, at)
         readings = self.readings(slot, simplified, at)
-        if _is_english(at):
-            if not readings and (language := day_language(text[:_LONGEST])) is not None:
+        if is_english(at.locale or "en"):
+            if not readings and (language := foreign_language(text[:_LONGEST], "days")) is not None:
                 return self._whole(slot, text, at._replace(locale=language))
             return only_match(simplified, readings)
         from jazzmine_dspy.models.slot_types.calendar import foreign
@@ -139,11 +139,7 @@ def _format_bound(bound: dt.date | int) -> str:
 
 
 def _simplify(text: str, at: ReadingContext) -> str:
-    return normalize_english(text[:_LONGEST]) if _is_english(at) else lowered(text[:_LONGEST])
-
-
-def _is_english(at: ReadingContext) -> bool:
-    return at.locale.lower().replace("_", "-").split("-")[0] in ("en", "")
+    return normalize_english(text[:_LONGEST]) if is_english(at.locale or "en") else lowered(text[:_LONGEST])
 
 
 @slot_type("date")
@@ -170,7 +166,7 @@ class Date(CalendarType):
         latest = bound(slot.max, at.date)
         past = latest is not None and latest <= at.date
         near = DateContext(at.date, orders(at.locale, at.region), past, _needs_year(slot, past=past))
-        if _is_english(at):
+        if is_english(at.locale or "en"):
             from jazzmine_dspy.models.slot_types.calendar.days import english_days
 
             return english_days(text, near)
@@ -201,7 +197,7 @@ class Time(CalendarType):
 
         first, last = minutes(slot.min), minutes(slot.max)
         hours = Hours() if first is last is None else Hours(first or 0, 1440 if last is None else last)
-        return english_times(text, hours) if _is_english(at) else plain_times(text)
+        return english_times(text, hours) if is_english(at.locale or "en") else plain_times(text)
 
     def bound(self, value: Any, date: dt.date | None) -> int | None:
         """Minutes since midnight."""
@@ -220,7 +216,7 @@ class Duration(CalendarType):
         """Return durations, and the time since a named day."""
         from jazzmine_dspy.models.slot_types.calendar.durations import english_lengths, iso_lengths
 
-        if _is_english(at):
+        if is_english(at.locale or "en"):
             return english_lengths(text, at.date)
         from jazzmine_dspy.models.slot_types.calendar import foreign
 
