@@ -33,8 +33,9 @@ from understanding.figures import Figure, block
 from understanding.ground import Ground
 from understanding.programs import Programs
 
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.errors import Awaiting, JazzmineError
+from jazzmine_dspy.models.errors import JazzmineError
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))

@@ -80,7 +80,7 @@ class _Group(TyperGroup):
 
 def _await(out: Output, awaiting: Any) -> int:
     from jazzmine_dspy.lm.deferred import sort_requests
-    from jazzmine_dspy.models.errors import Stale
+    from jazzmine_dspy.models.awaiting import Stale
 
     if isinstance(awaiting, Stale):
         out.document({"stale": len(awaiting.keys), "recording": awaiting.folder})

@@ -249,14 +249,14 @@ def run_tasks(*tasks: Callable[[], T]) -> list[T]:
     Raises:
         Awaiting: at least one task awaits answers.
     """
-    from jazzmine_dspy.models.errors import Awaiting, AwaitingGroup
+    from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 
     results, gathered = [], AwaitingGroup()
     for task in tasks:
         try:
             results.append(task())
         except Awaiting as awaiting:
-            gathered.append(awaiting)
+            gathered.add(awaiting)
     gathered.check()
     return results
 

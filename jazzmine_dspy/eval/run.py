@@ -10,8 +10,9 @@ from typing import Protocol
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, Price, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
+from jazzmine_dspy.models.awaiting import conversation_scope
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import InputError, LMUnansweredError, conversation_scope, format_error
+from jazzmine_dspy.models.errors import InputError, LMUnansweredError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.patience import bearing_outages

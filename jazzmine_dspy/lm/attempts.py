@@ -195,8 +195,7 @@ class Attempts:
     def _unread(self, error: Exception, outcome: Outcome | None) -> bool:
         """After an answer that cannot be read."""
         if outcome is None:
-            text = str(getattr(error, "lm_response", "x") or "").strip()
-            outcome = Outcome("" if text in ("", "None") else "x")
+            outcome = Outcome("" if _is_empty(error) else "x")
         if outcome.finish == "content_filter" or (outcome.refused and not outcome.text.strip()):
             raise _filtered() from error
         if outcome.finish == "length":
@@ -280,6 +279,11 @@ def check_answered(outcome: Outcome) -> None:
         raise _filtered()
     if outcome.finish == "error" or (empty and outcome.finish not in ("length", "tool_call")):
         raise _no_answer()
+
+
+def _is_empty(error: Exception) -> bool:
+    said = getattr(error, "lm_response", "x")
+    return not str(said or "").strip() or said == "None"
 
 
 def _no_answer() -> LMNoAnswerError:

@@ -21,8 +21,9 @@ from dspy.lm15 import Request, Response, Usage
 
 from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, response_schema, text_response
 from jazzmine_dspy.lm.errors import LMSettingsError, LMWarning
+from jazzmine_dspy.models.awaiting import Awaiting, current_conversation
 from jazzmine_dspy.models.base import canonical_json, sha256
-from jazzmine_dspy.models.errors import Awaiting, InputError, current_conversation
+from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "deferred:"
 REQUESTS = "requests.jsonl"

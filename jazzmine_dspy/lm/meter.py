@@ -17,8 +17,8 @@ from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
 from jazzmine_dspy.lm.native import wrap
 from jazzmine_dspy.lm.prices import Price, Tokens, tokens_of
 from jazzmine_dspy.lm.replay import is_replay
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.base import Shared
-from jazzmine_dspy.models.errors import Awaiting
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from jazzmine_dspy.lm.deferred import (
     read_rows,
 )
 from jazzmine_dspy.lm.engines import unwrap
+from jazzmine_dspy.models.awaiting import Awaiting, Stale
 from jazzmine_dspy.models.base import Value
-from jazzmine_dspy.models.errors import Awaiting, InputError, Stale
+from jazzmine_dspy.models.errors import InputError
 
 PREFIX = "recording:"
 

@@ -172,7 +172,7 @@ class ReplayEngine(Wrapper):
         with self._locks[int(key[:2], 16)]:
             stored = self.store.get(key)
             if stored is not None and is_answer(stored):
-                return replace(stored, provider_data={_MARK: True})
+                return mark_replay(stored)
             response: Response = self.inner.complete(request)
             # A truncated answer is as repeatable as any other.
             if is_answer(response):
@@ -187,6 +187,11 @@ def replayed(lm: dspy.LM, store: AnswerStore) -> dspy.LM:
         LMSettingsError: The model is not a `dspy.LM`.
     """
     return wrap(lm, lambda engine: ReplayEngine(engine, store))
+
+
+def mark_replay(response: Response) -> Response:
+    """The response, marked as one that came from a store."""
+    return replace(response, provider_data={_MARK: True})
 
 
 def is_replay(response: Any) -> bool:

@@ -65,12 +65,7 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     if not isinstance(name, str) or not name.strip():
         raise LMNotFoundError("The name of the language model is empty", remedy=_EXAMPLES)
     if name.startswith(PREFIX):
-        folder, _, model = name.removeprefix(PREFIX).partition("?model=")
-        if not folder:
-            raise LMNotFoundError(
-                "No folder for the deferred answers is named", where=name, remedy="Give deferred:FOLDER."
-            )
-        return deferred_lm(folder, **({"model": model} if model else {}), **settings)
+        return _deferred(name, settings)
     if name.startswith(RECORDED):
         return recorded_lm(name.removeprefix(RECORDED), **settings)
     provider, slash, model = name.partition("/")
@@ -79,6 +74,15 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     if provider == "local":
         return _local(name, model, settings)
     return _remote(name, provider, settings)
+
+
+def _deferred(name: str, settings: dict[str, Any]) -> dspy.LM:
+    folder, _, model = name.removeprefix(PREFIX).partition("?model=")
+    if not folder:
+        raise LMNotFoundError(
+            "No folder for the deferred answers is named", where=name, remedy="Give deferred:FOLDER."
+        )
+    return deferred_lm(folder, **({"model": model} if model else {}), **settings)
 
 
 def _local(name: str, model: str, settings: dict[str, Any]) -> dspy.LM:

@@ -1,41 +1,72 @@
-"""The one root of every error that this package raises, fixed words for the errors of others, and awaited answers."""
+"""The one root of every error that this package raises, and fixed words for the errors of others."""
 
 from __future__ import annotations
 
 import contextlib
-import contextvars
-import hashlib
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.parsing import MalformedError, from_json
 
 CONTENT_FILTER = "the provider's content filter refuses the request"
-CODES = dict.fromkeys(
-    words(
-        "unsupported_parameter unsupported_value unknown_parameter missing_required_parameter invalid_value "
-        "invalid_type invalid_json invalid_function_parameters integer_above_max_value "
-        "integer_below_min_value decimal_above_max_value decimal_below_min_value string_above_max_length "
-        "array_above_max_length array_below_min_length context_length_exceeded model_not_found "
-        "unsupported_model unsupported_country_region_territory DeploymentNotFound OperationNotSupported "
-        "invalid_api_key insufficient_quota billing_hard_limit_reached rate_limit_exceeded "
-        # MLflow's, as its protocol names them.
-        "ABORTED ALREADY_EXISTS BAD_REQUEST CANCELLED CUSTOMER_UNAUTHORIZED DATA_LOSS DEADLINE_EXCEEDED "
-        "ENDPOINT_NOT_FOUND FEATURE_DISABLED INVALID_PARAMETER_VALUE INVALID_STATE MAX_LIST_SIZE_EXCEEDED "
-        "NOT_FOUND NOT_IMPLEMENTED PERMISSION_DENIED REQUEST_LIMIT_EXCEEDED RESOURCE_ALREADY_EXISTS "
-        "RESOURCE_CONFLICT RESOURCE_DOES_NOT_EXIST RESOURCE_EXHAUSTED RESOURCE_LIMIT_EXCEEDED "
-        "TEMPORARILY_UNAVAILABLE UNAUTHENTICATED"
-    ),
-    "",
-) | dict.fromkeys(
-    ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"), CONTENT_FILTER
-)
+CODES = {
+    "content_filter": CONTENT_FILTER,
+    "content_policy_violation": CONTENT_FILTER,
+    "ResponsibleAIPolicyViolation": CONTENT_FILTER,
+    "unsupported_parameter": "",
+    "unsupported_value": "",
+    "unknown_parameter": "",
+    "missing_required_parameter": "",
+    "invalid_value": "",
+    "invalid_type": "",
+    "invalid_json": "",
+    "invalid_function_parameters": "",
+    "integer_above_max_value": "",
+    "integer_below_min_value": "",
+    "decimal_above_max_value": "",
+    "decimal_below_min_value": "",
+    "string_above_max_length": "",
+    "array_above_max_length": "",
+    "array_below_min_length": "",
+    "context_length_exceeded": "",
+    "model_not_found": "",
+    "unsupported_model": "",
+    "unsupported_country_region_territory": "",
+    "DeploymentNotFound": "",
+    "OperationNotSupported": "",
+    "invalid_api_key": "",
+    "insufficient_quota": "",
+    "billing_hard_limit_reached": "",
+    "rate_limit_exceeded": "",
+    # MLflow's, as its protocol names them.
+    "ABORTED": "",
+    "ALREADY_EXISTS": "",
+    "BAD_REQUEST": "",
+    "CANCELLED": "",
+    "CUSTOMER_UNAUTHORIZED": "",
+    "DATA_LOSS": "",
+    "DEADLINE_EXCEEDED": "",
+    "ENDPOINT_NOT_FOUND": "",
+    "FEATURE_DISABLED": "",
+    "INVALID_PARAMETER_VALUE": "",
+    "INVALID_STATE": "",
+    "MAX_LIST_SIZE_EXCEEDED": "",
+    "NOT_FOUND": "",
+    "NOT_IMPLEMENTED": "",
+    "PERMISSION_DENIED": "",
+    "REQUEST_LIMIT_EXCEEDED": "",
+    "RESOURCE_ALREADY_EXISTS": "",
+    "RESOURCE_CONFLICT": "",
+    "RESOURCE_DOES_NOT_EXIST": "",
+    "RESOURCE_EXHAUSTED": "",
+    "RESOURCE_LIMIT_EXCEEDED": "",
+    "TEMPORARILY_UNAVAILABLE": "",
+    "UNAUTHENTICATED": "",
+}
 """The codes that are shown, with words for those that the class of the error does not explain."""
 
 _PARAMETER = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z_.-]*(?:\[\d*\][A-Za-z_.-]*)*", re.ASCII)
@@ -328,73 +359,3 @@ class LMUnansweredError(JazzmineError):
 
 class LMPausedError(JazzmineError):
     """A language model failed so often that it is left alone for a while."""
-
-
-_ASKED_FOR: contextvars.ContextVar[str] = contextvars.ContextVar("jazzmine_asked_for", default="")
-
-
-@contextlib.contextmanager
-def conversation_scope(conversation: str) -> Iterator[None]:
-    """Within it, requests whose answers are awaited are noted as of this conversation, by a digest of its id."""
-    token = _ASKED_FOR.set(hashlib.sha256(conversation.encode()).hexdigest()[:12])
-    try:
-        yield
-    finally:
-        _ASKED_FOR.reset(token)
-
-
-def current_conversation() -> str:
-    """The digest of the conversation that is asked about; empty where none is known."""
-    return _ASKED_FOR.get()
-
-
-class Awaiting(BaseException):
-    """Answers are awaited: the requests are written, and the run goes on when it is called again with answers.
-
-    It is no ``Exception``, since handlers make a degraded answer, a crash or a retry of those, and it is none of these.
-
-    Args:
-        folder: Where the requests lie.
-        keys: The ``custom_id`` of each awaited request.
-        problem: Why requests could not be written; None where all of them are.
-    """
-
-    def __init__(self, folder: str, keys: Iterable[str], problem: JazzmineError | None = None) -> None:
-        self.folder = folder
-        self.keys = frozenset(keys)
-        self.problem = problem
-        super().__init__(folder, sorted(self.keys), problem)
-
-    def __str__(self) -> str:
-        if self.problem is not None:
-            return str(self.problem)
-        many = len(self.keys)
-        what = "1 answer is" if many == 1 else f"{many} answers are"
-        return f"{what} awaited: the requests are in {Path(self.folder) / 'requests.jsonl'}"
-
-
-class Stale(Awaiting):
-    """A recording holds no answers to what is asked: the prompt is another than it was recorded with, or the turns are.
-
-    It is awaited by nobody and passes every handler all the same, so that nothing is scored by half a recording.
-    """
-
-    def __str__(self) -> str:
-        many = len(self.keys)
-        what = "1 request has" if many == 1 else f"{many} requests have"
-        return f"the recording {self.folder} is stale: {what} no answer in it"
-
-
-class AwaitingGroup(list[Awaiting]):
-    """Awaited answers of several pieces of work, so that each is asked about before the whole stops."""
-
-    @property
-    def folder(self) -> str:
-        """Where the requests of the first lie."""
-        return self[0].folder
-
-    def check(self) -> None:
-        """Raise one `Awaiting` for all that was noted, if anything was."""
-        if self:
-            problem = next((each.problem for each in self if each.problem is not None), None)
-            raise type(self[0])(self.folder, frozenset().union(*(each.keys for each in self)), problem)

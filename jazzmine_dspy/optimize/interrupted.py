@@ -10,7 +10,8 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.models.errors import Awaiting, JazzmineError
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.program.prompts import put, states_of
 from jazzmine_dspy.program.turn import TurnProgram
 

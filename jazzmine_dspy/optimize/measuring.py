@@ -11,8 +11,9 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.eval.run import Decides, evaluate
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import Awaiting, AwaitingGroup, LMUnansweredError
+from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
@@ -129,7 +130,7 @@ class _AskAll:
         try:
             return work()
         except Awaiting as awaiting:
-            self.gathered.append(awaiting)
+            self.gathered.add(awaiting)
             return None
 
 

@@ -12,8 +12,9 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.lm.recording import PREFIX, Recording
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.decision import Stage
-from jazzmine_dspy.models.errors import Awaiting, DatasetError, EmbeddingError, InputError
+from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.confidence import passes
 from jazzmine_dspy.optimize.context import JUDGE_TIME, PARTS, RunContext

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import Awaiting, AwaitingGroup, InputError, format_error
+from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.own_loop import LOOK_S, ended, interrupt
@@ -106,7 +107,7 @@ def at_once(
         try:
             return work(item)
         except Awaiting as awaiting:
-            gathered.append(awaiting)
+            gathered.add(awaiting)
             return None
 
     for result in _each(unless_awaited, items, workers):
@@ -175,7 +176,7 @@ async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         try:
             return await work
         except Awaiting as awaiting:
-            gathered.append(awaiting)
+            gathered.add(awaiting)
             return None
 
     async with asyncio.TaskGroup() as group:

@@ -13,7 +13,8 @@ from jazzmine_dspy.artifacts import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.lm import resolve_lm
-from jazzmine_dspy.models.errors import Awaiting, InputError
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import InputError
 
 resource = pytest.importorskip("resource")
 

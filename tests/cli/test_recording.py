@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.lm import LMSettingsError, Recording, recorded_lm, resolve_lm
-from jazzmine_dspy.models.errors import Awaiting, InputError, Stale
+from jazzmine_dspy.models.awaiting import Awaiting, Stale
+from jazzmine_dspy.models.errors import InputError
 
 pytestmark = pytest.mark.row("V10")
 

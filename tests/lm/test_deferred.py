@@ -14,7 +14,8 @@ import pytest
 
 from jazzmine_dspy.lm import LMSettingsError, LMWarning, lm_identity, resolve_lm
 from jazzmine_dspy.lm.deferred import sort_requests
-from jazzmine_dspy.models.errors import Awaiting, InputError
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import InputError
 
 pytestmark = pytest.mark.row("O12")
 
@@ -127,7 +128,7 @@ def test_what_a_killed_process_left_half_written_is_written_anew(tmp_path: Path)
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom jazzmine_dspy.lm import resolve_lm\nfrom jazzmine_dspy.models.errors import Awaiting\n"
+        "import sys\nfrom jazzmine_dspy.lm import resolve_lm\nfrom jazzmine_dspy.models.awaiting import Awaiting\n"
         "lm = resolve_lm('deferred:' + sys.argv[1])\n"
         "for number in range(20):\n    try: lm(f'question {number}')\n    except Awaiting: pass\n"
     )

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.lm import BudgetExhausted, LMWarning, Meter, metered, resolve_lm
-from jazzmine_dspy.models.errors import Awaiting
+from jazzmine_dspy.models.awaiting import Awaiting
 
 pytestmark = pytest.mark.row("O12")
 
 WRITER = """
 import sys, threading
 from jazzmine_dspy.lm import resolve_lm
-from jazzmine_dspy.models.errors import Awaiting
+from jazzmine_dspy.models.awaiting import Awaiting
 lm = resolve_lm("deferred:" + sys.argv[1])
 def ask(first):
     for number in range(first, 100_000, 3):

@@ -12,7 +12,7 @@ import pytest
 from dspy.lm15 import Config, Message, Request
 
 from jazzmine_dspy.lm import resolve_lm
-from jazzmine_dspy.models.errors import Awaiting
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.optimize.recipe import Recipe
 
 pytestmark = pytest.mark.row("O12")

@@ -20,7 +20,8 @@ import pytest
 from jazzmine_dspy import load
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.deferred import request_line
-from jazzmine_dspy.models.errors import Awaiting, RecipeError
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.interrupted import BestSoFar, beside, remove_unfinished
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize

@@ -12,8 +12,8 @@ import pytest
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models import FlowRegistry
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.decision import STAGES, TurnDecision
-from jazzmine_dspy.models.errors import Awaiting
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -19,8 +19,8 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.lm import resolve_lm
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
-from jazzmine_dspy.models.errors import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.optimizers.knn import nearest
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled

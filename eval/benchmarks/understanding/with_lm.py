@@ -8,7 +8,8 @@ from pathlib import Path
 from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.significance import paired_difference
 from jazzmine_dspy.lm.recording import Recording
-from jazzmine_dspy.models.errors import Awaiting, JazzmineError
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import JazzmineError
 from understanding.figures import Figure, by_part, figure
 from understanding.ground import Ground
 from understanding.recorded import LINES, Answered, Make, answered, asked_of

@@ -11,7 +11,8 @@ from jazzmine_dspy.eval.suite.expected_state import ExpectedState
 from jazzmine_dspy.eval.suite.judge import Mismatch, ObservedTurn, mismatches
 from jazzmine_dspy.eval.suite.model import Suite, SuiteConversation, SuiteTurn
 from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, SuiteTurnResult
-from jazzmine_dspy.models.errors import Awaiting, AwaitingGroup, conversation_scope, format_error
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup, conversation_scope
+from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.program.own_loop import outside_loop, run_interruptible
 from jazzmine_dspy.program.turn import TurnProgram
@@ -87,7 +88,7 @@ async def _run_suite(
                 done.append(await _Held(runtimes[name], conversation, turns).run())
         except Awaiting as awaiting:
             # The others are held as far as they go, so that each is asked about at once.
-            gathered.append(awaiting)
+            gathered.add(awaiting)
             continue
         if progress is not None:
             progress(len(done), len(suite.conversations))

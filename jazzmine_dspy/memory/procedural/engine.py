@@ -93,6 +93,7 @@ class Engine(Protocol):
 
     def ensure(self, spec: CollectionSpec) -> None:
         """Create the collection unless it exists; check its vectors if it does."""
+        ...
 
     def search(
         self,
@@ -104,20 +105,25 @@ class Engine(Protocol):
         fields: Sequence[str] = (),
     ) -> list[list[Hit]]:
         """Return the ``limit`` best points of each query, with these fields of their payloads."""
+        ...
 
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
         """Write points; an id that exists is replaced."""
+        ...
 
     def delete(self, spec: CollectionSpec, ids: Sequence[str]) -> None:
         """Remove points; unknown ids are ignored."""
+        ...
 
     def scroll(
         self, spec: CollectionSpec, where: Filter = ALL, fields: Sequence[str] = ()
     ) -> Iterable[tuple[str, Mapping[str, Any]]]:
         """Iterate over (id, payload) of all points that pass; without ``fields`` the whole payload."""
+        ...
 
     def close(self) -> None:
         """Release connections, files and locks; may be called twice."""
+        ...
 
 
 def folder_error(error: BaseException, where: str) -> MemoryUnavailableError:

@@ -137,11 +137,11 @@ class QdrantEngine:
 
     def ensure(self, spec: CollectionSpec) -> None:
         """Create the collection with its indexes unless it exists; check its vectors if it does."""
-        get = partial(QdrantClient.get_collection, collection_name=spec.name)
-        info = self._call(get, missing=None)
+        get = partial(_info, name=spec.name)
+        info = self._call(get)
         if info is None:
             self._call(partial(_create, spec=spec, is_indexed=not self._is_local), writes=True)
-            info = self._call(get, missing=None)
+            info = self._call(get)
         if info is not None:
             _check(spec, info.config.params, self.where)
 
@@ -319,6 +319,15 @@ def check(*, timeout: float, retries: int, verify: bool | str | ssl.SSLContext) 
         )
     if isinstance(verify, str) and not Path(verify).is_file():
         raise InputError("The file of certificates is not there", where=verify, remedy="Name a PEM file.")
+
+
+def _info(client: QdrantClient, name: str) -> models.CollectionInfo | None:
+    try:
+        return client.get_collection(name)
+    except (UnexpectedResponse, ValueError) as error:
+        if not _is_missing(error):
+            raise
+        return None
 
 
 def _create(client: QdrantClient, spec: CollectionSpec, is_indexed: bool) -> None:

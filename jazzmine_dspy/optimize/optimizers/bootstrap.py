@@ -11,7 +11,7 @@ import dspy
 
 from jazzmine_dspy.datasets.demos import to_dspy
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.models.errors import Awaiting
+from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.optimize.optimizers.compiling import compiled
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, assert_alive, optimizer

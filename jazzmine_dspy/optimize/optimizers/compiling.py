@@ -16,7 +16,8 @@ from jazzmine_dspy.eval.evaluation import UNANSWERED
 from jazzmine_dspy.lm.engines import Wrapper
 from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.lm.native import wrap
-from jazzmine_dspy.models.errors import Awaiting, AwaitingGroup, LMUnansweredError, format_error
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram
@@ -177,7 +178,7 @@ class _Student(TrainableProgram):
         except Awaiting as awaiting:
             if not self._guard.evaluating:
                 raise
-            self._guard.awaited.append(awaiting)
+            self._guard.awaited.add(awaiting)
             raise _NotYet from None
 
 

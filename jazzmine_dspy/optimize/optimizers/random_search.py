@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.models.errors import Awaiting, AwaitingGroup
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.optimize.optimizers.bootstrap import bootstrap
 from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled_few_shot
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, optimizer
@@ -23,5 +23,5 @@ def random_search(
         try:
             yield from bootstrap(program, train, tools, number=number)
         except Awaiting as awaiting:
-            awaited.append(awaiting)
+            awaited.add(awaiting)
     awaited.check()

@@ -13,7 +13,8 @@ from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.cli import app
 from jazzmine_dspy.eval.suite import Expect, load_suite, run_suite
 from jazzmine_dspy.eval.suite.judge import ObservedTurn, mismatches
-from jazzmine_dspy.models.errors import Awaiting, InputError
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import Turn

@@ -18,7 +18,8 @@ from jazzmine_dspy.lm import resolve_lm, scripted_lm
 from jazzmine_dspy.lm.deferred import request_line
 from jazzmine_dspy.lm.engines import chat_messages, system_text
 from jazzmine_dspy.lm.errors import BudgetExhausted
-from jazzmine_dspy.models.errors import Awaiting, LMUnansweredError
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.prompts import states_of
