@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.cli import (
-    chat,
     contract,
     datasets,
     decide,
@@ -146,7 +145,7 @@ def _options(
 
 _COMMANDS = (
     init.init, optimize.optimize, evaluate.evaluate, test.test, evaluate.compare, report.report, decide.decide,
-    chat.chat, contract.contract, doctor.doctor,
+    decide.chat, contract.contract, doctor.doctor,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command()(_command)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from jazzmine_dspy.cli._datasets_export import export
-from jazzmine_dspy.cli._datasets_import import ImportCommand, import_
+from jazzmine_dspy.cli._datasets_exchange import ImportCommand, export, import_
 from jazzmine_dspy.cli._errors import BAD_INPUT, CHECK_FAILED, failure_of
 from jazzmine_dspy.cli._output import AsJson, output, table
 

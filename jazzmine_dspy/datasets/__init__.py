@@ -2,13 +2,13 @@
 
 from jazzmine_dspy.datasets.check import Report, check_dataset
 from jazzmine_dspy.datasets.load import Dataset, load_dataset
-from jazzmine_dspy.datasets.problems import Problem
 from jazzmine_dspy.datasets.schema import (
     ROLES,
     Example,
     LabelledConversation,
     LabelledTurn,
     Labels,
+    Problem,
     Role,
     StateBefore,
     json_schema,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.label_checks import catalogue, contradictions, doubtful_values
-from jazzmine_dspy.datasets.problems import Problem
 from jazzmine_dspy.datasets.reader import Reading, read
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
@@ -18,6 +17,7 @@ from jazzmine_dspy.datasets.schema import (
     SPLITS_FILE,
     LabelledConversation,
     LabelledTurn,
+    Problem,
     Role,
 )
 from jazzmine_dspy.models.base import Value

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.datasets.label_checks import with_normal_values
-from jazzmine_dspy.datasets.problems import Problem
 from jazzmine_dspy.datasets.reader import read
 from jazzmine_dspy.datasets.schema import (
     ROLES,
@@ -19,6 +18,7 @@ from jazzmine_dspy.datasets.schema import (
     Example,
     LabelledConversation,
     LabelledTurn,
+    Problem,
     Role,
 )
 from jazzmine_dspy.datasets.split import group, roles_hash

@@ -1,15 +1,15 @@
-"""What does not change while a run is under way."""
+"""What does not change while a run is under way, and who watches it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dspy
 
@@ -20,7 +20,6 @@ from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.interrupted import BestSoFar
 from jazzmine_dspy.optimize.previous import PreviousProgram
-from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.batch import hands
@@ -28,6 +27,43 @@ from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 
 if TYPE_CHECKING:
     from jazzmine_dspy.optimize.optimizers.registry import Optimizer
+
+
+class Progress(Protocol):
+    """Watches a run. Duties: never raise, never write to stdout where that carries a document."""
+
+    def phase(self, name: str, total: int | None) -> None:
+        """A phase begins; ``total`` steps are expected, None where that is not known."""
+        ...
+
+    def step(self, done: int, total: int | None, *, best: float | None, spent: Mapping[str, Any]) -> None:
+        """A step is done; best score so far, and what the run has spent."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
+        ...
+
+
+class NullProgress:
+    """Tells nobody."""
+
+    def phase(self, name: str, total: int | None) -> None:
+        """Nothing."""
+
+    def step(self, done: int, total: int | None, *, best: float | None, spent: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
 
 PARTS: tuple[Role, ...] = ("train", "dev_a", "dev_b")
 """The parts that a run learns from and chooses by: all but the test part."""

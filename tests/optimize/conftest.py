@@ -23,9 +23,8 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.optimize import RunResult
 from jazzmine_dspy.optimize import run as run_module
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import NullProgress, RunContext
 from jazzmine_dspy.optimize.local.training import TrainedLocal
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.state import LocalFit, PromptsFit, RunState

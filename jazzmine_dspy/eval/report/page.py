@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import comparison, figures, matrices, tables
+from jazzmine_dspy.eval.report import comparison, figures, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, Cell, Figure, Table, prompt_changes, resolve, shown
 
@@ -141,7 +141,7 @@ def _sections(data: dict[str, Any]) -> Iterator[Markup]:
         _details("Sources, all systems", _table(data, tables.sources(data))),
     )
     if system["confusions"]:
-        plot = matrices.confusion("Wanted flows against answered flows", system["confusions"])
+        plot = figures.confusion("Wanted flows against answered flows", system["confusions"])
         yield _section(
             f"What is taken for what: {name}",
             "Wanted flows down, answered flows across, shaded by share of the row.",
@@ -149,7 +149,7 @@ def _sections(data: dict[str, Any]) -> Iterator[Markup]:
         )
     if system["reliability"]:
         label = "Confidence of the selection against how often it is right"
-        plot = matrices.reliability(label, system["reliability"]["bins"])
+        plot = figures.reliability(label, system["reliability"]["bins"])
         yield _section(
             f"Is its confidence to be believed: {name}",
             _calibration(
@@ -205,7 +205,7 @@ def _choosing(data: dict[str, Any]) -> Iterator[Markup]:
         yield _section("What decided the gates", "", words)
     if held.get("reliability"):
         note = "Each turn judged by a model that saw no turn of its conversation."
-        plot = matrices.reliability("Confidence of the local head, out of fold", held["reliability"]["bins"])
+        plot = figures.reliability("Confidence of the local head, out of fold", held["reliability"]["bins"])
         yield _section(
             "Is the head's confidence to be believed",
             _calibration(data, note, "/choosing/reliability"),

@@ -1,4 +1,4 @@
-"""Choose what ships: the program of the highest expected objective minus the price of its calls."""
+"""Choose what ships, the program of the highest expected objective minus the price of its calls; and train it again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import replace
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.significance import Difference, Linear, paired_metric
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import PARTS, RunContext
+from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
+from jazzmine_dspy.optimize.steps.contenders import retrain_deciders
 
 MARGIN = 0.02
 """Gain that one LM call a turn must bring. Candidates within this distance count as near."""
@@ -78,3 +80,22 @@ def difference_with_error(
         return paired_metric(*pairs, groups, metric), Linear(*pairs, groups, metric).error
     except InputError:
         return None
+
+
+def refit(context: RunContext, state: RunState) -> RunState:
+    """Train the head and the other packages' deciders of the chosen program on more turns.
+
+    The base and the previous program do not change. Moved package weights have learnt from all turns already.
+    """
+    if not context.recipe.refit or state.choice is None:
+        return state
+    contender = state.choice.ships.contender
+    local, program = contender.local, state.program
+    if contender.kind in ("base", "before"):
+        return state
+    context.progress.phase("train again on all parts", None)
+    if local is not None and local.trained.head is not None:
+        every = context.dataset.examples(*PARTS)
+        trained = retrain_local(context, local.trained, program, every)
+        state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
+    return replace(state, program=retrain_deciders(context, state.program))

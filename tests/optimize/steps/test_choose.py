@@ -18,9 +18,8 @@ from jazzmine_dspy.eval.score_terms import mean
 from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import NullProgress, RunContext
 from jazzmine_dspy.optimize.prior import Prior, expected_gain
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Choice, Contender, Kind, RunState
 from jazzmine_dspy.optimize.steps import choose as choose_module
