@@ -284,11 +284,6 @@ def record_of(one: Record | ScoredProgram) -> Record:
     return one.record() if isinstance(one, ScoredProgram) else one
 
 
-def inconclusive_reason(*sides: Record | ScoredProgram) -> str:
-    """Why these evaluations decide nothing: the LM left too many turns unanswered. Empty if they are conclusive."""
-    return next((why for one in sides if (why := record_of(one).inconclusive_reason)), "")
-
-
 def show_comparison(comparison: Comparison, examples: int = _EXAMPLES) -> None:
     """Print a comparison for people."""
     out = output()

@@ -18,7 +18,6 @@ from jazzmine_dspy.cli._evaluation import (
     Seed,
     Split,
     Spread,
-    inconclusive_reason,
     is_record,
     manifest_of,
     objective_of,
@@ -172,7 +171,7 @@ def evaluate(
     if compared is not None and gated is not None and not reason and not broken:
         show_comparison(compared)
         out.show(f"gate {gated.why}")
-        if why := inconclusive_reason(others[0]):
+        if why := record_of(others[0]).inconclusive_reason:
             reason = f"the baseline decides nothing: {why}"
         elif not gated.ok:
             reason = f"gate {gated.why}"
@@ -328,6 +327,6 @@ def compare(
             comparison=comparison,
         )
         out.note(f"report: {write_report(page, report).html}")
-    if why := inconclusive_reason(old, new):
+    if why := record_of(old).inconclusive_reason or record_of(new).inconclusive_reason:
         out.note(why)
         raise typer.Exit(CHECK_FAILED)
