@@ -249,16 +249,11 @@ def run_tasks(*tasks: Callable[[], T]) -> list[T]:
     Raises:
         Awaiting: at least one task awaits answers.
     """
-    from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+    from jazzmine_dspy.models.awaiting import AwaitingGroup
 
-    results, gathered = [], AwaitingGroup()
-    for task in tasks:
-        try:
-            results.append(task())
-        except Awaiting as awaiting:
-            gathered.add(awaiting)
-    gathered.check()
-    return results
+    with AwaitingGroup() as group:
+        results = [group.attempt(task) for task in tasks]
+    return [result for result in results if result is not None]
 
 
 def objective_of(*sides: Record | ScoredProgram, name: str | None = None) -> Objective:

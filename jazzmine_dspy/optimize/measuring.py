@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -11,7 +11,6 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.eval.run import Decides, evaluate
-from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.models.turn import Turn
@@ -115,31 +114,6 @@ class _Timed(NamedTuple):
 
     def decide(self, turn: Turn, /, *, exclude: tuple[str, ...] = ()) -> TurnDecision:
         return self.program.decide(turn, exclude=exclude, deadline=self.seconds)
-
-
-class _AskAll:
-    def __init__(self) -> None:
-        self.gathered = AwaitingGroup()
-
-    @property
-    def awaited(self) -> bool:
-        """Whether an answer is awaited."""
-        return bool(self.gathered)
-
-    def __call__(self, work: Callable[[], R]) -> R | None:
-        try:
-            return work()
-        except Awaiting as awaiting:
-            self.gathered.add(awaiting)
-            return None
-
-
-@contextmanager
-def asking_all() -> Iterator[_AskAll]:
-    """Context that queues the requests of all work passed to it before the run waits for an answer."""
-    ask = _AskAll()
-    yield ask
-    ask.gathered.check()
 
 
 def within_budget(

@@ -172,7 +172,7 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
             try:
                 found = scoring.evaluate(program, group)
             except Awaiting as awaiting:
-                gathered.add(awaiting)
+                gathered.append(awaiting)
                 continue
             results |= {turn.example.key: turn for turn in found.turns}
     if not partly or not results:

@@ -193,7 +193,7 @@ async def _run_suite(
                 done.append(await _Held(runtimes[name], conversation, turns).run())
         except Awaiting as awaiting:
             # The others are held as far as they go, so that each is asked about at once.
-            gathered.add(awaiting)
+            gathered.append(awaiting)
             continue
         if progress is not None:
             progress(len(done), len(suite.conversations))

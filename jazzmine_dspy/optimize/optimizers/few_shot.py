@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -119,14 +120,11 @@ def random_search(
     program: TurnProgram, train: Sequence[Example], tools: OptimizerTools
 ) -> Iterator[Candidate]:
     """``demos.candidates`` sets of each of the two kinds, drawn by seed."""
-    awaited = AwaitingGroup()
-    for number in range(tools.recipe.demos.candidates):
-        yield from labeled_few_shot(program, train, tools, number=number)
-        try:
-            yield from bootstrap(program, train, tools, number=number)
-        except Awaiting as awaiting:
-            awaited.add(awaiting)
-    awaited.check()
+    with AwaitingGroup() as group:
+        for number in range(tools.recipe.demos.candidates):
+            yield from labeled_few_shot(program, train, tools, number=number)
+            one_set = bootstrap(program, train, tools, number=number)
+            yield from group.attempt(functools.partial(list, one_set)) or ()
 
 
 PREFIX_NOTE = "its demonstrations are chosen per call, so a prefix cache holds the instructions alone"

@@ -11,6 +11,7 @@ from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
+from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.errors import (
     InputError,
     LMUnansweredError,
@@ -18,7 +19,7 @@ from jazzmine_dspy.models.errors import (
 )
 from jazzmine_dspy.optimize.confidence import ConfidenceRow, passes, set_gate
 from jazzmine_dspy.optimize.context import COMPILE_TIME, JUDGE_TIME, PARTS, RunContext
-from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
+from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn, with_states
 from jazzmine_dspy.optimize.state import Contender, Kind, LocalFit, RunState
 from jazzmine_dspy.optimize.steps.local import holdouts
@@ -102,12 +103,12 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
         return []
     sample = context.sample(dev_b, size, salt=2)
     contenders: list[Contender] = []
-    with asking_all() as ask:
+    with AwaitingGroup() as group:
         for number, (name, tried) in enumerate(models, 1):
             time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
             settings = {"judge_lm": True, "keep_calls": keep, "time": time, "best": best.score}
             work = functools.partial(_judge, context, name, "lm", tried.program, sample, **settings)
-            if (one := ask(work)) is not None and not ask.awaited:
+            if (one := group.attempt(work)) is not None and not group:
                 contenders.append(one)
     return contenders
 

@@ -13,11 +13,12 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.checks import copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
-from jazzmine_dspy.optimize.measuring import asking_all, assert_answered, within_budget
+from jazzmine_dspy.optimize.measuring import assert_answered, within_budget
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
@@ -87,8 +88,8 @@ def _fit(
     candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
     tried: list[Tried] = []
     with context.asking():
-        with asking_all() as ask:
-            while (candidate := ask(lambda: next(candidates, None))) is not None:
+        with AwaitingGroup() as group:
+            while (candidate := group.attempt(lambda: next(candidates, None))) is not None:
                 # A candidate that the budget cuts short would not be scored on the same turns as the others.
                 if tried and not allowed(scoring):
                     context.progress.note(
@@ -97,12 +98,12 @@ def _fit(
                     break
                 trying = functools.partial(_try, context, candidate, base, first, tried)
                 # Queues the requests of the other candidates before the run waits for the answers.
-                if (result := ask(trying)) is None or ask.awaited:
+                if (result := group.attempt(trying)) is None or group:
                     continue
                 tried.append(result)
                 is_leader = _leader(tried) is result
                 context.best.prompts(result.name, result.score, result.program, best=is_leader)
-        with asking_all() as ask:
+        with AwaitingGroup() as group:
             for place in finalists([(each.candidate.compiled, each.score or 0.0) for each in tried]):
                 if len(first) == len(sample) or tried[place].scored != len(first):
                     continue
@@ -112,7 +113,7 @@ def _fit(
                     continue
                 context.progress.phase(f"try {name} on", len(sample) - len(first))
                 rest, candidate = sample[len(first) :], tried[place].candidate
-                more = ask(functools.partial(_score, context, candidate, rest, _leader(tried)))
+                more = group.attempt(functools.partial(_score, context, candidate, rest, _leader(tried)))
                 if more is not None:
                     tried[place] = _join(context, tried[place], more)
         best = chosen(context.recipe.prefer, tried, len(sample))
