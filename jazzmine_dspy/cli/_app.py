@@ -26,7 +26,6 @@ from jazzmine_dspy.cli import (
     memory,
     models,
     optimize,
-    report,
     test,
 )
 from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, CHECK_FAILED, INTERRUPTED, failure_of
@@ -144,7 +143,7 @@ def _options(
 
 
 _COMMANDS = (
-    init.init, optimize.optimize, evaluate.evaluate, test.test, evaluate.compare, report.report, decide.decide,
+    init.init, optimize.optimize, evaluate.evaluate, test.test, evaluate.compare, optimize.report, decide.decide,
     decide.chat, contract.contract, doctor.doctor,
 )  # fmt: skip
 for _command in _COMMANDS:

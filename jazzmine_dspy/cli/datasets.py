@@ -172,7 +172,11 @@ def check(
     share = report.nearest_train_label_accuracy
     nearest = f"looking up the most alike training turn would label {share or 0:.1%} of the test turns right"
     out.show(
-        *(map(_line, problems) if all_ else by_kind(problems)),
+        *(
+            [f"{each.severity}: {each.where}: {each.message}. {each.remedy}" for each in problems]
+            if all_
+            else by_kind(problems)
+        ),
         f"{report.conversations} conversations, {report.turns} turns ({roles}), "
         f"{report.labelled_turns} labelled, {report.flows} flows",
         f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
@@ -210,10 +214,6 @@ def _refused(folder: Path) -> Failure | None:
     return None
 
 
-def _line(problem: Problem) -> str:
-    return f"{problem.severity}: {problem.where}: {problem.message}. {problem.remedy}"
-
-
 def by_kind(problems: Sequence[Problem]) -> list[str]:
     """The first ten kinds of problem, each with how many there are, the first three, and the remedy.
 
@@ -243,16 +243,8 @@ def stats(folder: Folder, _json: AsJson = False) -> None:
     from jazzmine_dspy.datasets import dataset_stats, load_dataset
 
     counts = dataset_stats(load_dataset(folder))
-    output().show(
-        _sizes(counts),
-        *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment")),
-        document=counts.to_json(),
-    )
-
-
-def _sizes(counts: DatasetStats) -> Table:
     columns = [counts.total, *counts.roles.values()]
-    rows = [
+    sizes = [
         *((name.replace("_", " "), *(f"{getattr(each, name):g}" for each in columns)) for name in _SIZES),
         *(
             (f"labelled: {name}", *(str(each.labelled[name]) for each in columns))
@@ -260,7 +252,11 @@ def _sizes(counts: DatasetStats) -> Table:
         ),
     ]
     title = f"{counts.name}  {counts.fingerprint[:12]}"
-    return table(("", "all", *counts.roles), rows, title=title, numbers=True)
+    output().show(
+        table(("", "all", *counts.roles), sizes, title=title, numbers=True),
+        *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment")),
+        document=counts.to_json(),
+    )
 
 
 def _names(counts: DatasetStats, what: str) -> Table:

@@ -103,8 +103,13 @@ async def export_candidates(
             where=str(path),
             remedy="Name another --out, or use --replace.",
         )
-    if redactor is not None:
-        _check_slots(redactor, registry)
+    known = {slot.name for flow in registry.values() for slot in flow.slots}
+    if redactor is not None and (unknown := sorted(redactor.slots - known)):
+        raise DatasetError(
+            f"No flow has a slot {unknown[0]!r}, so nothing of it would be replaced",
+            where="--redact-slot",
+            remedy=f"Name one of: {', '.join(sorted(known))}.",
+        )
     left_out: list[str] = []
     told = [await _conversation(store, each, registry, left_out) for each in conversation_ids]
     found = [each for each in told if each is not None]
@@ -123,16 +128,6 @@ async def export_candidates(
     guesses = sum(GUESS in turn for line in chosen for turn in line["turns"])
     replaced = None if redactor is None else dict(sorted(redactor.replaced.items()))
     return Candidates(path, len(chosen), guesses, replaced, tuple(left_out))
-
-
-def _check_slots(redactor: Redactor, registry: FlowRegistry) -> None:
-    known = {slot.name for flow in registry.values() for slot in flow.slots}
-    if unknown := sorted(redactor.slots - known):
-        raise DatasetError(
-            f"No flow has a slot {unknown[0]!r}, so nothing of it would be replaced",
-            where="--redact-slot",
-            remedy=f"Name one of: {', '.join(sorted(known))}.",
-        )
 
 
 def _write(folder: Path, path: Path, lines: Sequence[dict[str, Any]], flows: Path) -> None:

@@ -17,7 +17,6 @@ from jazzmine_dspy.datasets.schema import (
     SPLITS_FILE,
     Example,
     LabelledConversation,
-    LabelledTurn,
     Problem,
     Role,
 )
@@ -81,21 +80,41 @@ class Dataset:
             DatasetError: no or an unknown role is named, a role has no labelled turn, or it is ``test`` and
                 :meth:`open_test` was not called.
         """
-        wanted = self._wanted(roles)
-        found = [
+        wanted = [role for role in ROLES if role in roles]
+        unknown = [role for role in roles if role not in ROLES]
+        if unknown or not roles:
+            raise DatasetError(
+                f"Unknown split {unknown[0]!r}" if unknown else "No split is named",
+                where=str(self.path),
+                remedy=f"Use: {', '.join(ROLES)}.",
+            )
+        for role in wanted:
+            if role not in self.roles.values():
+                raise DatasetError(
+                    f"The split {role!r} is empty",
+                    where=f"{self.path / SPLITS_FILE}, field roles.{role}",
+                    remedy="Give it conversations with `datasets split`.",
+                )
+        if "test" in wanted and not self._opened:
+            raise DatasetError(
+                "The test split is closed",
+                where=str(self.path),
+                remedy="For a final report call open_test(reason), which is logged; tune on dev_a and dev_b.",
+            )
+        examples = [
             example
             for conversation in self.conversations
             if (role := self.roles[conversation.id]) in wanted
             for example in self._of(conversation, role)
         ]
         for role in wanted:
-            if not any(example.role == role for example in found):
+            if not any(example.role == role for example in examples):
                 raise DatasetError(
                     f"The split {role!r} has no labelled turn",
                     where=str(self.path / SPLITS_FILE),
                     remedy="Label turns of its conversations, or give it others with `datasets split`.",
                 )
-        return found
+        return examples
 
     @property
     def card(self) -> str:
@@ -122,33 +141,15 @@ class Dataset:
 
         return [to_dspy(example, program) for example in self.examples(split)]
 
-    def _wanted(self, roles: tuple[str, ...]) -> list[Role]:
-        wanted = [role for role in ROLES if role in roles]
-        unknown = [role for role in roles if role not in ROLES]
-        if unknown or not roles:
-            raise DatasetError(
-                f"Unknown split {unknown[0]!r}" if unknown else "No split is named",
-                where=str(self.path),
-                remedy=f"Use: {', '.join(ROLES)}.",
-            )
-        held = set(self.roles.values())
-        for role in wanted:
-            if role not in held:
-                raise DatasetError(
-                    f"The split {role!r} is empty",
-                    where=f"{self.path / SPLITS_FILE}, field roles.{role}",
-                    remedy="Give it conversations with `datasets split`.",
-                )
-        if "test" in wanted and not self._opened:
-            raise DatasetError(
-                "The test split is closed",
-                where=str(self.path),
-                remedy="For a final report call open_test(reason), which is logged; tune on dev_a and dev_b.",
-            )
-        return wanted
-
     def _of(self, conversation: LabelledConversation, role: Role) -> Iterator[Example]:
-        said = [_history_message(turn) for turn in conversation.turns]
+        said = [
+            HistoryMessage(
+                role=turn.role,
+                text=turn.text,
+                is_continuation=turn.labels is None or turn.labels.is_continuation is not False,
+            )
+            for turn in conversation.turns
+        ]
         at = reading_context(self.flows, conversation.date, conversation.locale)
         for index, labelled in enumerate(conversation.turns):
             if labelled.labels is None:
@@ -261,12 +262,6 @@ def load_dataset(path: str | Path) -> Dataset:
 
 def _raise(problem: Problem) -> None:
     raise problem.error()
-
-
-def _history_message(turn: LabelledTurn) -> HistoryMessage:
-    """The message as later turns see it; a label says whether it changes the topic."""
-    changes = turn.labels is not None and turn.labels.is_continuation is False
-    return HistoryMessage(role=turn.role, text=turn.text, is_continuation=not changes)
 
 
 def seen_conversations(manifest: Mapping[str, Any]) -> frozenset[str]:

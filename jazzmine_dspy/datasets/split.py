@@ -99,8 +99,8 @@ def divide(
 def _tied(conversations: Sequence[LabelledConversation]) -> list[list[LabelledConversation]]:
     speakers: dict[str, list[int]] = {}
     for number, conversation in enumerate(conversations):
-        said = {_words(turn.text) for turn in conversation.turns if turn.role == "user"}
-        for words in said:
+        texts = [delexicalise(turn.text) for turn in conversation.turns if turn.role == "user"]
+        for words in {tuple(sorted(set(text.split()))) for text in texts}:
             if len(conversation.turns) == 1 or len(words) >= _OWN_WORDS:
                 speakers.setdefault(" ".join(words), []).append(number)
     largest = max(2, int(_LARGEST * len(conversations)))
@@ -115,10 +115,6 @@ def _tied(conversations: Sequence[LabelledConversation]) -> list[list[LabelledCo
                     group_of[moved] = one
                 members[one] += members.pop(other)
     return [[conversations[number] for number in sorted(group)] for group in members.values()]
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(sorted(set(delexicalise(text).split())))
 
 
 def _merged(group: Sequence[LabelledConversation]) -> LabelledConversation:

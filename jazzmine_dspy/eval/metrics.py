@@ -223,7 +223,9 @@ def _selection(decision: TurnDecision | None, labels: Labels) -> dict[str, Score
         if gold:
             scores["in_scope_accuracy"] = mean(exact)
             scores |= {f"recall_at_{k}": mean(_found(answer, gold, k)) for k in RECALL_AT}
-    if _out_of_scope(labels):
+    said = labels.intent == "out_of_scope" or any(c.type == "out_of_scope" for c in labels.commands or ())
+    # Beside a task that the assistant does have, an empty selection would be wrong.
+    if said and not labels.flows:
         scores["out_of_scope_recall"] = mean(answer is not None and not answer.flows)
     return scores
 
@@ -232,12 +234,6 @@ def _found(answer: Selection | None, gold: Collection[str], k: int) -> bool:
     """Whether all flows are among the first k candidates, or the first n where n > k of them are wanted."""
     first = [name for name, _ in answer.candidates[: max(k, len(gold))]] if answer else []
     return set(gold) <= set(first)
-
-
-def _out_of_scope(labels: Labels) -> bool:
-    told = labels.intent == "out_of_scope" or any(c.type == "out_of_scope" for c in labels.commands or ())
-    # Beside a task that the assistant does have, an empty selection would be wrong.
-    return told and not labels.flows
 
 
 def _commands(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, ScoreTerm]:

@@ -92,13 +92,10 @@ def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reli
     groups: list[list[tuple[float, float]]] = [[] for _ in range(bins)]
     for pair in pairs:
         groups[min(bins - 1, int(pair[0] * bins))].append(pair)
-    found = tuple(_bin(held) for held in groups if held)
-    ece = sum(one.n * abs(one.confidence - one.accuracy) for one in found) / len(pairs)
-    return Reliability(found, ece, len(pairs))
-
-
-def _bin(pairs: Sequence[tuple[float, float]]) -> Bin:
-    n = len(pairs)
-    accuracy = sum(right for _, right in pairs) / n
-    low, high = wilson(accuracy, n)
-    return Bin(n, sum(sure for sure, _ in pairs) / n, accuracy, low, high)
+    filled = []
+    for group in filter(None, groups):
+        n = len(group)
+        accuracy = sum(right for _, right in group) / n
+        filled.append(Bin(n, sum(sure for sure, _ in group) / n, accuracy, *wilson(accuracy, n)))
+    ece = sum(one.n * abs(one.confidence - one.accuracy) for one in filled) / len(pairs)
+    return Reliability(tuple(filled), ece, len(pairs))

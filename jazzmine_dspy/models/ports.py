@@ -85,9 +85,6 @@ class EmbedderPort(Embedder, Protocol):
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Rows of shape (number of texts, feature_size)."""
 
-    async def afeatures(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same without blocking the loop."""
-
 
 SUMMARY_WEIGHT = 0.3
 """What a list found by episode summaries counts beside the message's own, which it must never swamp."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -69,10 +68,6 @@ class TfidfEmbedder:
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """What the head sees: the same vectors."""
         return self.embed(texts)
-
-    async def afeatures(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Same as :meth:`features`, in a thread."""
-        return await asyncio.to_thread(self.features, texts)
 
 
 class TfidfHead:

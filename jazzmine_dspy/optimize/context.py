@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import dspy
 
@@ -19,14 +19,12 @@ from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.interrupted import BestSoFar
+from jazzmine_dspy.optimize.optimizers.registry import Optimizer
 from jazzmine_dspy.optimize.previous import PreviousProgram
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.batch import hands
 from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.optimizers.registry import Optimizer
 
 
 class Progress(Protocol):

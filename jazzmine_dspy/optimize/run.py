@@ -81,11 +81,10 @@ def optimize(
         named = recipe.teacher.model_copy(update={"lm": teacher.model, "lm_settings": {}})
         recipe = recipe.model_copy(update={"teacher": named})
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
-    artifacts.check_target(folder)
     progress = progress or NullProgress()
-
     run = functools.partial(_run, recipe, folder, progress, start_from, lm, optimizer, teacher, fresh=fresh)
     try:
+        artifacts.check_target(folder)
         with alone(folder):
             return outside_loop(run)
     finally:

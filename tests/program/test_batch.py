@@ -150,9 +150,6 @@ def test_turns_whose_parts_hang_end_with_their_deadline(
                 go.wait()
             return super().features(texts)
 
-        async def afeatures(self, texts: Any) -> Any:
-            return await asyncio.to_thread(self.features, texts)
-
     headed.bind(embedder=Hanging())
     try:
         if style == "sync":

@@ -50,9 +50,6 @@ class Heavy:
             raise EmbeddingError("the weights are gone")
         return np.zeros((len(texts), 1), dtype=np.float32)
 
-    async def afeatures(self, texts: Any) -> Any:
-        return self.features(texts)
-
 
 class Reads:
     """A head of selection that wants to see the message."""

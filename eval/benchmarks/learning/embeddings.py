@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,10 +71,6 @@ class StoredEmbedder:
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """Features for heads."""
         return np.ascontiguousarray(self._rows_of(texts)[:, self.size :])
-
-    async def afeatures(self, texts: Sequence[str]) -> np.ndarray:
-        """:meth:`features` in a thread."""
-        return await asyncio.to_thread(self.features, texts)
 
     def save(self) -> None:
         """Write all rows, if there are new ones."""

@@ -269,7 +269,10 @@ class _Dialogue:
             changes, all_told = self._changes(frame, flow, {} if started else held, text)
             commands += changes
             told &= all_told or started
-        commands = _with_reason(commands)
+        changed = [command.name for command in commands if isinstance(command, c.CorrectSlot)]
+        if changed and isinstance(commands[0], c.Deny):
+            # A refusal names the slot that changes with it.
+            commands[0] = c.Deny(slot=changed[0])
         asked = [a["slot"] for a in frame["actions"] if a["act"] == "REQUEST" and a["slot"]]
         commands += [c.Ask(topic=slot.replace("_", " ")) for slot in dict.fromkeys(asked)]
         chosen = any(action["act"] == "SELECT" for action in frame["actions"])
@@ -381,11 +384,3 @@ def _value(slot: Slot, values: Sequence[str], text: str) -> Any:
     if value == _ANY:
         return None
     return value == "True" if slot.type == "boolean" and value in ("True", "False") else value
-
-
-def _with_reason(commands: list[c.Command]) -> list[c.Command]:
-    """A refusal names the slot that changes with it."""
-    changed = [command.name for command in commands if isinstance(command, c.CorrectSlot)]
-    if changed and isinstance(commands[0], c.Deny):
-        return [c.Deny(slot=changed[0]), *commands[1:]]
-    return commands

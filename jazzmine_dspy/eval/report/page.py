@@ -35,12 +35,7 @@ def render(data: dict[str, Any]) -> str:
         tag("title", data["title"]),
         tag("style", Markup(style)),
     )
-    body = tag("body", tag("main", _top(data), *_sections(data), _foot(data)))
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
-
-
-def _top(data: dict[str, Any]) -> Markup:
-    return tag(
+    top = tag(
         "header",
         tag("p", data["title"], cls="eyebrow"),
         tag("h1", data.get("verdict") or data["first_line"]),
@@ -48,6 +43,8 @@ def _top(data: dict[str, Any]) -> Markup:
         _warning(data),
         tag("div", *_tiles(data), cls="tiles"),
     )
+    body = tag("body", tag("main", top, *_sections(data), _foot(data)))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _warning(data: dict[str, Any]) -> Markup | None:

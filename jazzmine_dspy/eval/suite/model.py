@@ -156,7 +156,11 @@ def load_suite(path: str | Path, *, only: Collection[str] = (), seen: bool = Fal
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
-    files = sorted(path.glob(f"*{CONVERSATIONS}")) if path.is_dir() else [_conversations_of(path)]
+    beside = path.with_name(path.stem + CONVERSATIONS)
+    if path.is_dir():
+        files = sorted(path.glob(f"*{CONVERSATIONS}"))
+    else:
+        files = [beside if beside.is_file() and not path.name.endswith(CONVERSATIONS) else path]
     unseen = unseen_registries(folder)
     names = {file.name.removesuffix(CONVERSATIONS): file for file in files}
     if seen:
@@ -221,13 +225,6 @@ def log_opening(suite: Suite, reason: str) -> Path | None:
         "fingerprint": sha256(opened),
     }
     return append_opening(folder, entry)
-
-
-def _conversations_of(path: Path) -> Path:
-    if path.name.endswith(CONVERSATIONS):
-        return path
-    beside = path.with_name(path.stem + CONVERSATIONS)
-    return beside if beside.is_file() else path
 
 
 def _read(file: Path, registry: str) -> Iterator[SuiteConversation]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -196,10 +195,6 @@ class FastembedEmbedder(Shared):
         model: Any = self.load().model
         [encoded] = model.tokenize([text])
         return [token for token, is_text in zip(encoded.ids, encoded.attention_mask, strict=True) if is_text]
-
-    async def afeatures(self, texts: Sequence[str]) -> Vector:
-        """Same as :meth:`features`, in a thread."""
-        return await asyncio.to_thread(self.features, texts)
 
     @property
     def loaded(self) -> bool:

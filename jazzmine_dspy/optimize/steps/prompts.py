@@ -18,7 +18,7 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.checks import copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
-from jazzmine_dspy.optimize.measuring import assert_answered, within_budget
+from jazzmine_dspy.optimize.measuring import assert_answered, causes_of, within_budget
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
@@ -150,7 +150,7 @@ def _try(
     if result.answers and not result.scored:
         context.progress.note(f"{candidate.name} has no score: {'; '.join(result.notes)}")
         if is_base:
-            causes = Counter(cause for answer in result.answers.values() for cause in _causes(answer))
+            causes = Counter(cause for answer in result.answers.values() for cause in causes_of(answer))
             raise LMUnansweredError(
                 f"The language model answered none of {len(result.answers)} turns: {causes.most_common(1)[0][0]}",
                 where=f"lm = {context.recipe.lm!r}",
@@ -295,7 +295,11 @@ def _assert_reachable(context: RunContext, result: Tried) -> None:
     if counts.replayed and 2 * len(failed) <= result.scored:
         # The store keeps no failures, so the only live calls are those that failed in the last run.
         return
-    if counts.replayed and all(_too_long(answer) for answer in failed):
+    # A prompt that is too long is no failure of the model.
+    too_long = [
+        any("ContextWindowExceededError" in cause for cause in causes_of(answer)) for answer in failed
+    ]
+    if counts.replayed and all(too_long):
         return
     if calls and counts.failed == calls:
         raise RecipeError(
@@ -303,12 +307,3 @@ def _assert_reachable(context: RunContext, result: Tried) -> None:
             where=f"lm = {context.recipe.lm!r}",
             remedy="See the warnings above; check its name, its address and its key.",
         )
-
-
-def _too_long(answer: TurnDecision) -> bool:
-    """Whether the prompt was too long, which is no failure of the model."""
-    return any("ContextWindowExceededError" in cause for cause in _causes(answer))
-
-
-def _causes(answer: TurnDecision) -> list[str]:
-    return [record.cause for record in answer.stages.values() if record.cause]

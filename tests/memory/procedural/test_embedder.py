@@ -87,14 +87,13 @@ def test_more_texts_are_remembered_on_request(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.row("C2")
-async def test_heads_see_the_last_two_layers_of_the_same_pass(
+def test_heads_see_the_last_two_layers_of_the_same_pass(
     minilm: FastembedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = minilm.features(TEXTS)
     assert (rows.shape, rows.dtype) == ((len(TEXTS), minilm.feature_size), np.float32)
     assert np.array_equal(rows[:, :384], 8 * minilm.embed(TEXTS))
     assert np.linalg.norm(rows[:, 384:], axis=1) == pytest.approx(5.6, abs=1e-4)
-    assert np.array_equal(await minilm.afeatures(TEXTS), rows)
     monkeypatch.setattr(minilm, "load", lambda: pytest.fail("the text was remembered"))
     minilm.features(TEXTS)
     minilm.embed(TEXTS)

@@ -32,9 +32,6 @@ class Words(WordEmbedder):
     def features(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
         return np.asarray(self.embed(texts), dtype=np.float32)
 
-    async def afeatures(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return self.features(texts)
-
 
 def material(texts: dict[str, list[str]], *, scope: Any = None) -> Material:
     """Texts of labels, each a conversation of its own."""

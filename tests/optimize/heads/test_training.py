@@ -60,9 +60,6 @@ class WordEmbedder:
     def features(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
         return 8 * self.embed(texts)
 
-    async def afeatures(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return self.features(texts)
-
 
 def rows_of(
     embedder: WordEmbedder, said: Sequence[tuple[str, str, str]], turns: Sequence[Turn] | None = None
