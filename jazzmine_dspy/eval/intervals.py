@@ -10,15 +10,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.eval.score_terms import TurnScores
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 Method = Literal["bootstrap", "student_t", "wilson", "none"]
 
@@ -65,8 +64,6 @@ class Resamples:
     """
 
     def __init__(self, clusters: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0) -> None:
-        import numpy as np
-
         names = {name: index for index, name in enumerate(dict.fromkeys(clusters))}
         self.of_turn = [names[name] for name in clusters]
         self.size = len(names)
@@ -77,8 +74,6 @@ class Resamples:
 
     def ratios(self, tops: Floats, bottoms: Floats) -> Floats:
         """The score in each draw; NaN where no conversation drawn has one."""
-        import numpy as np
-
         with np.errstate(invalid="ignore", divide="ignore"):
             ratios = (self.counts @ tops.T) / (self.counts @ bottoms.T)
             known = ~np.isnan(ratios)
@@ -124,8 +119,6 @@ def summarise(
 
 
 def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: float) -> Metric | None:
-    import numpy as np
-
     tops, bottoms = part_sums(name, scores, draws)
     if not tops.size:
         return None
@@ -153,8 +146,6 @@ def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: 
 
 def part_sums(name: str, scores: Sequence[TurnScores], draws: Resamples) -> tuple[Floats, Floats]:
     """Numerators and denominators of a metric, each of shape (parts, conversations); empty without a denominator."""
-    import numpy as np
-
     sums: dict[str, list[list[float]]] = {}
     for row, turn in zip(draws.of_turn, scores, strict=True):
         for part in turn[name].parts if name in turn else ():
@@ -168,8 +159,6 @@ def part_sums(name: str, scores: Sequence[TurnScores], draws: Resamples) -> tupl
 
 def linearise(tops: Floats, bottoms: Floats) -> tuple[float, Floats]:
     """The score, a mean of ratios of sums, and how much each conversation moves it (its linear part)."""
-    import numpy as np
-
     totals = bottoms.sum(axis=1, keepdims=True)
     ratios = tops.sum(axis=1, keepdims=True) / totals
     return float(ratios.mean()), np.mean((tops - ratios * bottoms) / totals, axis=0)

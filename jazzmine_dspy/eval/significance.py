@@ -7,15 +7,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
-from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS, Resamples, linearise, part_sums, t_quantile
+import numpy as np
+
+from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS, Floats, Resamples, linearise, part_sums, t_quantile
 from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER
 from jazzmine_dspy.eval.score_terms import TurnScores, mean
 from jazzmine_dspy.models.errors import InputError
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.eval.intervals import Floats
 
 POWER = 0.80
 """Share of samples that show a difference as large as the detectable one."""
@@ -47,8 +45,6 @@ class Linear:
     def __init__(
         self, a: Sequence[TurnScores], b: Sequence[TurnScores], clusters: Sequence[str], metric: str
     ) -> None:
-        import numpy as np
-
         if not a or not len(a) == len(b) == len(clusters):
             raise InputError(
                 f"Cannot pair {len(a)} with {len(b)} scores of {len(clusters)} turns",
@@ -325,8 +321,6 @@ def sign_flips(parts: Floats | Sequence[float], *, seed: int = 0) -> tuple[float
         >>> sign_flips([1.0, 1.0, 1.0, 1.0])
         (0.125, 0.0625)
     """
-    import numpy as np
-
     moved = np.asarray(parts, dtype=np.float64)
     size = float(np.abs(moved).sum())
     moved = moved[np.abs(moved) > 1e-12 * size]

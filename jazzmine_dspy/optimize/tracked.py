@@ -6,20 +6,18 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.datasets.schema import ROLES, Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.intervals import Metric
+from jazzmine_dspy.eval.report import Report
 from jazzmine_dspy.eval.run import scored
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.state import RunState, Tried, Verdict
+from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.prompts import states_of
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.eval.report import Report
-    from jazzmine_dspy.optimize.state import RunState, Tried, Verdict
-    from jazzmine_dspy.optimize.tracking import Tracker
 
 TRACES = 60
 """Number of evaluated turns whose traces are logged, wrong ones first."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.optimize.heads._blend import fit_logit
 from jazzmine_dspy.program._cuts import is_short
 from jazzmine_dspy.program.clauses import ClauseRule, Ranking, log_odds
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SPREAD = {"connector": 1.5, "scale": 0.5, "count": 2.0, "short": 1.0}
 """How far a weight is expected from that of the rule to begin with: few messages move it little."""

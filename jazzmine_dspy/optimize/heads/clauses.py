@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.optimize.heads._clause_fit import Asked, answers, fit_cuts, fit_together, fit_trust, shy
+from jazzmine_dspy.optimize.heads._rows import HeadRow
 from jazzmine_dspy.program._cuts import find_cuts, is_short
 from jazzmine_dspy.program.clauses import CONNECTORS, NONE, ClauseRule, Ranking
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.optimize.heads._rows import HeadRow
 
 Judge = Callable[[Sequence[str]], Sequence[Ranking]]
 """Ranks the labels of each text, best first."""

@@ -7,9 +7,10 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example
@@ -20,14 +21,10 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.local.rows import Exclusions, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
+from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.turn import TurnProgram
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.program.ports import EmbedderPort
 
 SAMPLE = 600
 """Labelled turns on which settings are compared."""
