@@ -243,7 +243,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
     said = [earlier.text for earlier in conversation.turns[: index + 1]]
     said += [str(value) for value in turn.before.slots.as_dict().values()]
     said += [text for entity in turn.before.entities for text in (entity.name, *entity.attributes)]
-    heard = " ".join(said).casefold()
+    heard = _WORD.findall(" ".join(said).casefold())
     for number, command in enumerate((labels.commands or ()) if labels else ()):
         at = f"labels.commands.{number}.value"
         if command.order == "opens":
@@ -259,16 +259,12 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
                 "warning", at, f"Value {value!r} of {slot.name!r} is not {wanted}", "Correct the value."
             )
         for text in slot.kind.spans(value):
-            if not _occurs(text.casefold(), heard):
+            words = _WORD.findall(text.casefold())
+            # Whole, or in words that were all said: an address is often put together from two messages.
+            if "".join(words) not in "".join(heard) and not set(words) <= set(heard):
                 yield Fault(
                     "warning",
                     at,
                     f"Value {text!r} of {slot.name!r} occurs neither in a message nor in the state",
                     "Write it as it was said, or complete the history.",
                 )
-
-
-def _occurs(text: str, heard: str) -> bool:
-    """Whole, or in words that were all said: an address is often put together from two messages."""
-    joined = "".join(_WORD.findall(text))
-    return joined in "".join(_WORD.findall(heard)) or set(_WORD.findall(text)) <= set(_WORD.findall(heard))

@@ -52,17 +52,16 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
         return "The run ended before its program was tried on the test turns."
     calls = shipped.usage["lm_calls_per_turn"]
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
+    by = state.ships
+    if state.base_ships:
+        by = "the base program: nothing that was compiled promised more"
+    elif state.stays:
+        by = "the program as it was: nothing else promised more"
     outage = " The language model did not answer, so no program that asks it was judged."
     return (
-        f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {_shipped_words(state)}"
+        f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {by}"
         f"{_over_base(context, state)}; {asks}." + (outage if state.unanswered else "")
     )
-
-
-def _shipped_words(state: RunState) -> str:
-    if state.base_ships:
-        return "the base program: nothing that was compiled promised more"
-    return "the program as it was: nothing else promised more" if state.stays else state.ships
 
 
 def _over_base(context: RunContext, state: RunState) -> str:

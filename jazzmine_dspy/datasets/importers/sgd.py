@@ -117,7 +117,10 @@ def read_dialogues(
         translate: Brings the turns of a dialogue into the form of SGD.
     """
     names: set[str] = set()
-    for path in _files(folder):
+    files = [folder]
+    if folder.is_dir():
+        files = sorted(file for file in folder.glob("*.json") if file.name != _SCHEMA)
+    for path in files:
         for line, data in reader.elements(path):
             with reader.row(path, line):
                 if not isinstance(data, dict) or not isinstance(data.get("turns"), list):
@@ -125,7 +128,9 @@ def read_dialogues(
                 name = str(data["dialogue_id"])
                 if name in names:
                     raise BadRowError(f"The dialogue {name!r} was read already")
-                turns = _label_turns(translate(data["turns"]), flows)
+                turns = tuple(map(_Dialogue(flows).turn, translate(data["turns"])))
+                if not any(turn.role is MessageRole.USER for turn in turns):
+                    raise BadRowError("The user says nothing")
                 reader.add(part, LabelledConversation(id=f"{prefix}-{part.name}-{name}", turns=turns))
                 names.add(name)
 
@@ -143,10 +148,6 @@ def note_unlabelled(reader: SourceReader) -> None:
     reader.notes.append(
         f"Messages without the label commands, since no command says what they do: {unlabelled}."
     )
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.glob("*.json") if file.name != _SCHEMA) if path.is_dir() else [path]
 
 
 # --- the schema ------------------------------------------------------------------------------------
@@ -191,20 +192,6 @@ def _slot(slot: dict[str, Any], required: bool) -> Slot:
 
 
 # --- the dialogues ---------------------------------------------------------------------------------
-
-
-def _label_turns(turns: Sequence[Mapping[str, Any]], flows: Mapping[str, Flow]) -> tuple[LabelledTurn, ...]:
-    """The messages of a dialogue with states and labels.
-
-    Raises:
-        BadRowError: a service or an intent is not in the schema, or a speaker is unknown.
-        KeyError: a turn lacks a key.
-    """
-    dialogue = _Dialogue(flows)
-    found = tuple(dialogue.turn(turn) for turn in turns)
-    if not any(turn.role is MessageRole.USER for turn in found):
-        raise BadRowError("The user says nothing")
-    return found
 
 
 class _Dialogue:
