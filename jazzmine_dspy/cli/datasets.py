@@ -159,9 +159,15 @@ def check(
     splits. Warnings alone: 0.
     """
     from jazzmine_dspy.datasets import check_dataset
+    from jazzmine_dspy.optimize.prior import shipped_prior
 
     out = output()
     report = check_dataset(folder)
+    enough = shipped_prior().enough
+    few = (
+        f"few conversations: elsewhere compiling gained on the base from about {enough} labelled ones on "
+        "(docs/results/learning.md); below, a run mostly ships the base"
+    )
     refused = None if report.ok else _refused(folder)
     document = report.to_json()
     if refused is not None:
@@ -182,24 +188,11 @@ def check(
         f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
         *([] if share is None else [nearest]),
         f"{len(report.errors)} errors, {len(report.warnings)} warnings",
-        *_size_note(report.conversations),
+        *([few] if report.conversations < enough else []),
         document=document,
     )
     if not report.ok:
         raise typer.Exit(BAD_INPUT if refused is not None else CHECK_FAILED)
-
-
-def _size_note(conversations: int) -> list[str]:
-    """A note for datasets that are smaller than those on which compilation gained."""
-    from jazzmine_dspy.optimize.prior import shipped_prior
-
-    enough = shipped_prior().enough
-    if conversations >= enough:
-        return []
-    return [
-        f"few conversations: elsewhere compiling gained on the base from about {enough} labelled ones on "
-        "(docs/results/learning.md); below, a run mostly ships the base"
-    ]
 
 
 def _refused(folder: Path) -> Failure | None:

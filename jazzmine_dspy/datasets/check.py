@@ -115,14 +115,10 @@ def check_dataset(path: str | Path) -> Report:
         labelled_turns=sum(item.turn.labels is not None for item in said),
         flows=len(reading.registry or ()),
         turns_by_role=by_role,
-        problems=tuple(_sorted(problems)),
+        problems=tuple(sorted(problems, key=lambda p: (p.severity, p.file, p.line or 0, p.field, p.message))),
         near_duplicate_share=share,
         nearest_train_label_accuracy=_nearest_accuracy(said),
     )
-
-
-def _sorted(problems: Sequence[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda p: (p.severity, p.file, p.line or 0, p.field, p.message))
 
 
 def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:

@@ -55,7 +55,18 @@ def assign_roles(
         Counter({'train': 10, 'test': 4, 'dev_a': 3, 'dev_b': 3})
     """
     fixed = dict(fixed or {})
-    _check_fractions(fractions)
+    unknown = [role for role in fractions if role not in ROLES]
+    if unknown:
+        raise DatasetError(
+            f"Unknown role {unknown[0]!r}", where="fractions", remedy=f"Use: {', '.join(ROLES)}."
+        )
+    total = sum(fractions.values())
+    if min(fractions.values(), default=0.0) < 0 or not math.isclose(total, 1.0, abs_tol=1e-6):
+        raise DatasetError(
+            f"The shares of the roles are {', '.join(f'{share:g}' for share in fractions.values())}",
+            where="fractions",
+            remedy="Give shares from 0 to 1 that add up to 1.",
+        )
     _check_fixed(fixed, {conversation.id for conversation in conversations})
     free = sorted((c for c in conversations if c.id not in fixed), key=lambda conversation: conversation.id)
     random.Random(seed).shuffle(free)
@@ -133,21 +144,6 @@ def strata(conversation: LabelledConversation) -> frozenset[str]:
             found.update(f"flow:{name}" for name in turn.labels.flows or ())
             found.update(f"command:{command.type}" for command in turn.labels.commands or ())
     return frozenset(found)
-
-
-def _check_fractions(fractions: Mapping[Role, float]) -> None:
-    unknown = [role for role in fractions if role not in ROLES]
-    if unknown:
-        raise DatasetError(
-            f"Unknown role {unknown[0]!r}", where="fractions", remedy=f"Use: {', '.join(ROLES)}."
-        )
-    total = sum(fractions.values())
-    if min(fractions.values(), default=0.0) < 0 or not math.isclose(total, 1.0, abs_tol=1e-6):
-        raise DatasetError(
-            f"The shares of the roles are {', '.join(f'{share:g}' for share in fractions.values())}",
-            where="fractions",
-            remedy="Give shares from 0 to 1 that add up to 1.",
-        )
 
 
 def _check_fixed(fixed: Mapping[str, Role], known: set[str]) -> None:

@@ -133,7 +133,11 @@ def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: 
     if min(faulty, fruitful) < min(ENOUGH_VARIED, clusters / 2):
         turns = sum(any(part.denominator for part in term.parts) for term in terms)
         share = value / largest
-        low, high = wilson(share, _effective_size(share, error / largest, clusters, turns))
+        # The number of independent trials that vary as much; where nothing varies, each conversation counts once.
+        variance, trials = (error / largest) ** 2, float(clusters)
+        if variance >= 1e-15:
+            trials = max(1.0, min(turns, share * (1.0 - share) / variance))
+        low, high = wilson(share, trials)
         return Metric(value, low * largest, high * largest, len(terms), clusters, "wilson")
     if clusters < ENOUGH_CLUSTERS:
         spread = t_quantile(0.975, clusters - 1) * error
@@ -162,14 +166,6 @@ def linearise(tops: Floats, bottoms: Floats) -> tuple[float, Floats]:
     totals = bottoms.sum(axis=1, keepdims=True)
     ratios = tops.sum(axis=1, keepdims=True) / totals
     return float(ratios.mean()), np.mean((tops - ratios * bottoms) / totals, axis=0)
-
-
-def _effective_size(share: float, error: float, clusters: int, turns: int) -> float:
-    """The number of independent trials that vary as much; where nothing varies, each conversation counts once."""
-    variance = error**2
-    if variance < 1e-15:
-        return clusters
-    return max(1.0, min(turns, share * (1.0 - share) / variance))
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:

@@ -35,22 +35,12 @@ def open_dataset(recipe: Recipe) -> Dataset:
     """Read the dataset of a recipe and check that the run can use it, and that all that the recipe names exists.
 
     Raises:
-        RecipeError: an optimizer or a decider is not registered, or no label fits the objective or a constraint.
+        RecipeError: an optimizer or a decider is not registered, or its package cannot be imported; or no label fits
+            the objective or a constraint.
         DatasetError: the dataset is broken, or one of its parts is empty.
     """
     dataset = load_dataset(recipe.dataset)
     named(recipe.optimizer)
-    _check_deciders(recipe)
-    check_labels(recipe, dataset)
-    return dataset
-
-
-def _check_deciders(recipe: Recipe) -> None:
-    """Check that the deciders of a recipe are registered.
-
-    Raises:
-        RecipeError: a decider is not registered, or its package cannot be imported.
-    """
     for name in recipe.deciders:
         try:
             known = name not in BUILT_IN and DECIDERS.get(name) is not None
@@ -64,6 +54,8 @@ def _check_deciders(recipe: Recipe) -> None:
                 where=f"deciders of {recipe.name}",
                 remedy=f"Known are {', '.join(DECIDERS) or 'none'}: install the package that has it.",
             )
+    check_labels(recipe, dataset)
+    return dataset
 
 
 def check_labels(recipe: Recipe, dataset: Dataset) -> None:

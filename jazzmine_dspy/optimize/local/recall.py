@@ -225,16 +225,12 @@ def _fit_settings(
         first, place = len(steps), max(range(len(options)), key=lambda number: options[number][1].mean())
         steps += [_choice(_settings_name(start, option), hits) for option, hits in options]
         winner, hits = options[place]
-        if _significant(hits, best):
+        gained = hits.mean(axis=1) - best.mean(axis=1)
+        error = gained.std(ddof=1) / math.sqrt(len(gained)) if len(gained) > 1 else math.inf
+        if gained.mean() > error:
             settings, best = winner, hits
             steps = [replace(one, kept=number == first + place) for number, one in enumerate(steps)]
     return settings, steps
-
-
-def _significant(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> bool:
-    gained = mine.mean(axis=1) - theirs.mean(axis=1)
-    error = gained.std(ddof=1) / math.sqrt(len(gained)) if len(gained) > 1 else math.inf
-    return bool(gained.mean() > error)
 
 
 def _choice(name: str, hits: NDArray[np.float64]) -> RecallChoice:

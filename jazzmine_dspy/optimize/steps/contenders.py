@@ -36,10 +36,11 @@ def evaluate_contenders(context: RunContext, state: RunState) -> RunState:
     """Judge the base program, the local decider, the language model, other deciders, and the cascades of these."""
     local = state.local
     contenders = [Contender(BASE, "base", state.base, local.base)]
-    contenders += [
-        Contender(each.name, "local", _program_with_confidence(each), each.evaluation, local=each)
-        for each in state.locals
-    ]
+    for each in state.locals:
+        program = each.trained.program
+        model = each.confidence.model if each.confidence is not None else None
+        program = program.with_policy(program.policy.model_copy(update={"turn_confidence": model}))
+        contenders.append(Contender(each.name, "local", program, each.evaluation, local=each))
     if (before := _before(context, local)) is not None:
         contenders.append(before)
     contenders += judge_deciders(context, local)
@@ -75,12 +76,6 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
         return None
     keep = context.calls_kept(judging=False)
     return _judge(context, BEFORE, "before", previous.program, unseen, judge_lm=asks, keep_calls=keep)
-
-
-def _program_with_confidence(local: LocalFit) -> TurnProgram:
-    program = local.trained.program
-    model = local.confidence.model if local.confidence is not None else None
-    return program.with_policy(program.policy.model_copy(update={"turn_confidence": model}))
 
 
 def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:

@@ -49,7 +49,13 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
     moved = _fit_weights(context, state)
     with_head = _fit_head(context, state, "local" if moved is None else "local with a head")
     fits = tuple(local_fit for local_fit in (moved, with_head) if local_fit is not None)
-    return replace(state, locals=fits or (_untrained_fit(context, state),))
+    if not fits:
+        # The labels teach the local decider nothing.
+        base = _judge(context, BASE, state.base, context.dataset.examples(*PARTS))
+        trained = TrainedLocal(state.start.with_policy("local"))
+        confidence = fit_confidence(context, base, trained.program)
+        fits = (LocalFit("local", trained, base, base, confidence, ((0, _on_dev(base)),)),)
+    return replace(state, locals=fits)
 
 
 def _fit_weights(context: RunContext, state: RunState) -> LocalFit | None:
@@ -112,15 +118,6 @@ def _fit_head(context: RunContext, state: RunState, name: str) -> LocalFit | Non
     return LocalFit(
         name, trained, evaluation, base, fit_confidence(context, evaluation, trained.program), tuple(curve)
     )
-
-
-def _untrained_fit(context: RunContext, state: RunState) -> LocalFit:
-    """The local decider with the package's weights, for datasets whose labels teach it nothing."""
-    pool = context.dataset.examples(*PARTS)
-    base = _judge(context, BASE, state.base, pool)
-    trained = TrainedLocal(state.start.with_policy("local"))
-    confidence = fit_confidence(context, base, trained.program)
-    return LocalFit("local", trained, base, base, confidence, ((0, _on_dev(base)),))
 
 
 def holdouts(

@@ -115,7 +115,16 @@ def _fit(
                 rest, candidate = sample[len(first) :], tried[place].candidate
                 more = group.attempt(functools.partial(_score, context, candidate, rest, _leader(tried)))
                 if more is not None:
-                    tried[place] = _join(context, tried[place], more)
+                    one = tried[place]
+                    scores = (*one.scores, *more.scores)
+                    tried[place] = Tried(
+                        candidate,
+                        (pooled(scores, context.objective.metric) or 0.0) if scores else None,
+                        one.scored + more.scored,
+                        {**one.answers, **more.answers},
+                        (*one.notes, *(note for note in more.notes if note not in one.notes)),
+                        scores,
+                    )
         best = chosen(context.recipe.prefer, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)
@@ -203,15 +212,6 @@ def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
 
 def _leader(tried: Sequence[Tried]) -> Tried | None:
     return max(tried, key=lambda each: each.score or 0.0, default=None)
-
-
-def _join(context: RunContext, one: Tried, more: Tried) -> Tried:
-    scores = (*one.scores, *more.scores)
-    notes = (*one.notes, *(note for note in more.notes if note not in one.notes))
-    score = (pooled(scores, context.objective.metric) or 0.0) if scores else None
-    return Tried(
-        one.candidate, score, one.scored + more.scored, {**one.answers, **more.answers}, notes, scores
-    )
 
 
 _LEAST_TO_HALVE = 16
