@@ -127,7 +127,7 @@ def evaluate(
         document["replay"] = whole.to_json()
     audited = None
     if audit:
-        from jazzmine_dspy.optimize.audit import audit as audit_program
+        from jazzmine_dspy.optimize.confidence import audit as audit_program
 
         part = (opened.manifest.get("recipe") or {}).get("gates") or {}
         targets = {key: part[key] for key in ("target_error", "delta") if key in part}

@@ -1,6 +1,6 @@
 """Labelled datasets: their form, loading, checking, counting and splitting."""
 
-from jazzmine_dspy.datasets.check import Report, check_dataset
+from jazzmine_dspy.datasets.check import DatasetStats, Report, RoleStats, check_dataset, dataset_stats
 from jazzmine_dspy.datasets.load import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import (
     ROLES,
@@ -14,7 +14,6 @@ from jazzmine_dspy.datasets.schema import (
     json_schema,
 )
 from jazzmine_dspy.datasets.split import FRACTIONS, assign_roles, write_splits
-from jazzmine_dspy.datasets.stats import DatasetStats, RoleStats, dataset_stats
 
 __all__ = [
     "FRACTIONS",

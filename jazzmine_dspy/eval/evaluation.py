@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.intervals import Metric, Resamples, summarise
-from jazzmine_dspy.eval.metrics import LARGEST
-from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.eval.metrics import LARGEST, TurnScores
 from jazzmine_dspy.eval.significance import Difference, paired_metric
 from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
@@ -324,6 +321,8 @@ def quantiles(times: Sequence[float]) -> dict[str, float]:
     """
     if not times:
         return {"p50": 0.0, "p95": 0.0}
+    import numpy as np
+
     p50, p95 = (float(point) for point in np.percentile(times, [50, 95]))
     return {"p50": p50, "p95": p95}
 

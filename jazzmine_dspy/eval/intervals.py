@@ -10,14 +10,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from jazzmine_dspy.eval.metrics import Part, ScoreTerm, TurnScores
 
-from jazzmine_dspy.eval.score_terms import TurnScores
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+    Floats = NDArray[np.float64]
 
 Method = Literal["bootstrap", "student_t", "wilson", "none"]
 
@@ -64,6 +65,8 @@ class Resamples:
     """
 
     def __init__(self, clusters: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0) -> None:
+        import numpy as np
+
         names = {name: index for index, name in enumerate(dict.fromkeys(clusters))}
         self.of_turn = [names[name] for name in clusters]
         self.size = len(names)
@@ -74,6 +77,8 @@ class Resamples:
 
     def ratios(self, tops: Floats, bottoms: Floats) -> Floats:
         """The score in each draw; NaN where no conversation drawn has one."""
+        import numpy as np
+
         with np.errstate(invalid="ignore", divide="ignore"):
             ratios = (self.counts @ tops.T) / (self.counts @ bottoms.T)
             known = ~np.isnan(ratios)
@@ -103,7 +108,7 @@ def summarise(
         Metrics by name, sorted. A metric that no turn scores is left out.
 
     Example:
-        >>> from jazzmine_dspy.eval.score_terms import mean
+        >>> from jazzmine_dspy.eval.metrics import mean
         >>> rows = [{"right": mean(i % 4 > 0)} for i in range(120)]
         >>> found = summarise(rows, [f"c{i // 3}" for i in range(120)])["right"]
         >>> found.value, found.n, found.clusters, 0.6 < found.low < 0.75 < found.high < 0.9
@@ -119,6 +124,8 @@ def summarise(
 
 
 def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: float) -> Metric | None:
+    import numpy as np
+
     tops, bottoms = part_sums(name, scores, draws)
     if not tops.size:
         return None
@@ -150,6 +157,8 @@ def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: 
 
 def part_sums(name: str, scores: Sequence[TurnScores], draws: Resamples) -> tuple[Floats, Floats]:
     """Numerators and denominators of a metric, each of shape (parts, conversations); empty without a denominator."""
+    import numpy as np
+
     sums: dict[str, list[list[float]]] = {}
     for row, turn in zip(draws.of_turn, scores, strict=True):
         for part in turn[name].parts if name in turn else ():
@@ -163,6 +172,8 @@ def part_sums(name: str, scores: Sequence[TurnScores], draws: Resamples) -> tupl
 
 def linearise(tops: Floats, bottoms: Floats) -> tuple[float, Floats]:
     """The score, a mean of ratios of sums, and how much each conversation moves it (its linear part)."""
+    import numpy as np
+
     totals = bottoms.sum(axis=1, keepdims=True)
     ratios = tops.sum(axis=1, keepdims=True) / totals
     return float(ratios.mean()), np.mean((tops - ratios * bottoms) / totals, axis=0)
@@ -185,13 +196,12 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 
 def pooled(scores: Sequence[TurnScores], name: str) -> float | None:
     """The score of one metric over turns, without an interval; None where no turn says anything."""
-    sums: dict[str, tuple[float, float]] = {}
+    sums: dict[str, Part] = {}
     for turn in scores:
         for part in turn[name].parts if name in turn else ():
-            top, bottom = sums.get(part.name, (0.0, 0.0))
-            sums[part.name] = (top + part.numerator, bottom + part.denominator)
-    ratios = [top / bottom for top, bottom in sums.values() if bottom]
-    return sum(ratios) / len(ratios) if ratios else None
+            _, top, bottom = sums.get(part.name, Part("", 0.0, 0.0))
+            sums[part.name] = Part(part.name, top + part.numerator, bottom + part.denominator)
+    return ScoreTerm(tuple(sums.values())).value
 
 
 def t_quantile(level: float, freedom: int) -> float:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, commands_f1, score_turn
-from jazzmine_dspy.eval.score_terms import ScoreTerm, mean
+from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, ScoreTerm, commands_f1, mean, score_turn
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
 

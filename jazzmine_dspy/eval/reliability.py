@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import wilson
@@ -35,9 +36,7 @@ def confusions(turns: Iterable[TurnResult]) -> Counter[tuple[str, str]]:
         found.update((flow, flow) for flow in gold if flow in answer)
         missing = [flow for flow in gold if flow not in answer]
         extra = [flow for flow in answer if flow not in gold]
-        for index in range(max(len(missing), len(extra))):
-            wanted = missing[index] if index < len(missing) else NONE
-            found[wanted, extra[index] if index < len(extra) else NONE] += 1
+        found.update(zip_longest(missing, extra, fillvalue=NONE))
     return found
 
 

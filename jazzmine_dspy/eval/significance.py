@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS, Floats, Resamples, linearise, part_sums, t_quantile
-from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS, Resamples, linearise, part_sums, t_quantile
+from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER, TurnScores, mean
 from jazzmine_dspy.models.errors import InputError
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.eval.intervals import Floats
 
 POWER = 0.80
 """Share of samples that show a difference as large as the detectable one."""
@@ -45,6 +46,8 @@ class Linear:
     def __init__(
         self, a: Sequence[TurnScores], b: Sequence[TurnScores], clusters: Sequence[str], metric: str
     ) -> None:
+        import numpy as np
+
         if not a or not len(a) == len(b) == len(clusters):
             raise InputError(
                 f"Cannot pair {len(a)} with {len(b)} scores of {len(clusters)} turns",
@@ -233,7 +236,7 @@ def paired(
         InputError: no turn of a side is scored by the metric.
 
     Example:
-        >>> from jazzmine_dspy.eval.score_terms import mean
+        >>> from jazzmine_dspy.eval.metrics import mean
         >>> old = [{"right": mean(i % 2)} for i in range(80)]
         >>> new = [{"right": mean(i % 4 > 0)} for i in range(80)]
         >>> pair = paired(old, new, [f"c{i // 2}" for i in range(80)], "right")
@@ -321,6 +324,8 @@ def sign_flips(parts: Floats | Sequence[float], *, seed: int = 0) -> tuple[float
         >>> sign_flips([1.0, 1.0, 1.0, 1.0])
         (0.125, 0.0625)
     """
+    import numpy as np
+
     moved = np.asarray(parts, dtype=np.float64)
     size = float(np.abs(moved).sum())
     moved = moved[np.abs(moved) > 1e-12 * size]

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.metrics import TurnScores
 from jazzmine_dspy.eval.report import Report
-from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.optimize.gates import Gate
 from jazzmine_dspy.optimize.local.recall import IndexExample

@@ -16,7 +16,7 @@ from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.equality import value_key
 from jazzmine_dspy.eval.intervals import summarise
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import TurnScores, mean
 from jazzmine_dspy.eval.suite import Suite
 from jazzmine_dspy.eval.suite.driver import ExpectedState
 from jazzmine_dspy.eval.suite.model import one_of

@@ -10,7 +10,7 @@ from typing import Any
 from jazzmine_dspy.eval.equality import command_keys, value_key
 from jazzmine_dspy.eval.feedback import describe_commands
 from jazzmine_dspy.eval.intervals import Metric, summarise
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import TurnScores, mean
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, SuiteTurn, one_of
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.commands import Command

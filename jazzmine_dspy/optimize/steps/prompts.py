@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.intervals import pooled
+from jazzmine_dspy.eval.metrics import TurnScores
 from jazzmine_dspy.eval.objective import has_label
-from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
-from jazzmine_dspy.eval.metrics import score_turn
-from jazzmine_dspy.eval.score_terms import mean
+from jazzmine_dspy.eval.metrics import mean, score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.budget import Budget
