@@ -159,14 +159,10 @@ def shipping(name: str) -> Any:
 
     def chosen(context: RunContext, state: RunState) -> RunState:
         state = choose(context, state)
-        assert state.choice is not None
-        ships = next(
-            each for each in state.choice.verdicts if name in (each.contender.name, each.contender.kind)
-        )
+        ships = next(each for each in state.verdicts if name in (each.contender.name, each.contender.kind))
         local = ships.contender.local
         examples = local.trained.examples if local is not None else ()
-        choice = replace(state.choice, ships=ships)
-        return replace(state, choice=choice, program=ships.contender.program, examples=examples)
+        return replace(state, chosen=ships, program=ships.contender.program, examples=examples)
 
     steps = tuple(chosen if step is choose else step for step in run_module.STEPS)
     return mock.patch.object(run_module, "STEPS", steps)

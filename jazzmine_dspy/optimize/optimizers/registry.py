@@ -120,11 +120,6 @@ class Candidate:
     notes: tuple[str, ...] = ()
     compiled: bool = True
 
-    @property
-    def states(self) -> States:
-        """The whole state of every predictor of the shape."""
-        return states_of(self.program)
-
     def demonstrations(self) -> dict[str, int]:
         """Number of demonstrations by predictor of the shape."""
         return {name: len(self.program.predictor(name).demos) for name in self.program.active_predictors()}

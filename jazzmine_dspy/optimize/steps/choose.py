@@ -7,7 +7,7 @@ from dataclasses import replace
 from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
-from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
+from jazzmine_dspy.optimize.state import Contender, RunState, Verdict
 from jazzmine_dspy.optimize.steps.contenders import retrain_deciders
 
 MARGIN = 0.02
@@ -35,7 +35,8 @@ def choose(context: RunContext, state: RunState) -> RunState:
     context.progress.note(f"chosen: {ships.contender.name}")
     local = ships.contender.local
     examples = local.trained.examples if local is not None else ()
-    return replace(state, choice=Choice(ships, verdicts), program=ships.contender.program, examples=examples)
+    program = ships.contender.program
+    return replace(state, verdicts=verdicts, chosen=ships, program=program, examples=examples)
 
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
@@ -65,9 +66,9 @@ def refit(context: RunContext, state: RunState) -> RunState:
 
     The base and the previous program do not change. Moved package weights have learnt from all turns already.
     """
-    if not context.recipe.refit or state.choice is None:
+    if not context.recipe.refit or state.chosen is None:
         return state
-    contender = state.choice.ships.contender
+    contender = state.chosen.contender
     local, program = contender.local, state.program
     if contender.kind in ("base", "before"):
         return state

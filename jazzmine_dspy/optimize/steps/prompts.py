@@ -145,7 +145,7 @@ def _try(
     """
     is_base = candidate.program is base
     context.progress.phase(f"try {candidate.name}", len(turns))
-    if candidate.compiled and candidate.states == states_of(base):
+    if candidate.compiled and states_of(candidate.program) == states_of(base):
         notes = candidate.notes or ("it changes no prompt",)
         context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
         return None
