@@ -28,8 +28,15 @@ from jazzmine_dspy.cli import (
     optimize,
     test,
 )
-from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, CHECK_FAILED, INTERRUPTED, failure_of
-from jazzmine_dspy.cli._output import Output, session
+from jazzmine_dspy.cli._output import (
+    AWAITING,
+    BAD_INPUT,
+    CHECK_FAILED,
+    INTERRUPTED,
+    Output,
+    failure_of,
+    session,
+)
 
 
 class _Group(TyperGroup):

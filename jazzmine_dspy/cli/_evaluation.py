@@ -204,19 +204,20 @@ def sample_turns(
     dataset: Dataset, split: str, sample: int | None, seed: int, spread: bool
 ) -> Sequence[Example]:
     """The turns of a split, or a sample of them in the order of the split."""
+    from jazzmine_dspy.datasets.load import draw
+
     examples = dataset.examples(split)
-    if sample is None or sample >= len(examples):
-        return examples
-    indices = random.Random(seed).sample(range(len(examples)), len(examples) if spread else sample)
-    if spread:
-        drawn: Counter[str] = Counter()
+    if sample is None or sample >= len(examples) or not spread:
+        return draw(examples, sample or len(examples), seed)
+    indices = random.Random(seed).sample(range(len(examples)), len(examples))
+    drawn: Counter[str] = Counter()
 
-        def turn_of_conversation(index: int) -> int:
-            drawn[examples[index].conversation_id] += 1
-            return drawn[examples[index].conversation_id]
+    def turn_of_conversation(index: int) -> int:
+        drawn[examples[index].conversation_id] += 1
+        return drawn[examples[index].conversation_id]
 
-        # The first turn drawn of each conversation, then the second of each, and so on.
-        indices = sorted(indices, key=turn_of_conversation)[:sample]
+    # The first turn drawn of each conversation, then the second of each, and so on.
+    indices = sorted(indices, key=turn_of_conversation)[:sample]
     return [examples[index] for index in sorted(indices)]
 
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from jazzmine_dspy.cli._datasets_exchange import ImportCommand, export, import_
-from jazzmine_dspy.cli._errors import BAD_INPUT, CHECK_FAILED, failure_of
-from jazzmine_dspy.cli._output import AsJson, output, table
+from jazzmine_dspy.cli._output import BAD_INPUT, CHECK_FAILED, AsJson, failure_of, output, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jazzmine_dspy.cli._errors import Failure
+    from jazzmine_dspy.cli._output import Failure
     from jazzmine_dspy.datasets import DatasetStats, LabelledConversation, Problem, Role
 
 app = typer.Typer(no_args_is_help=True, help="Import, split, check and count labelled datasets.")

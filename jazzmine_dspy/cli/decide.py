@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._errors import failure_of
-from jazzmine_dspy.cli._output import AsJson, output, table
+from jazzmine_dspy.cli._output import AsJson, failure_of, output, table
 from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:

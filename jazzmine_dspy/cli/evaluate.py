@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._evaluation import (
     Concurrency,
     DatasetFolder,
@@ -30,7 +29,7 @@ from jazzmine_dspy.cli._evaluation import (
     show_comparison,
     side,
 )
-from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
+from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 
 if TYPE_CHECKING:

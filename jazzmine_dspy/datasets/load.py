@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jazzmine_dspy.datasets.label_checks import with_normal_values
 from jazzmine_dspy.datasets.reader import read
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import dspy
 
     from jazzmine_dspy.program.turn import TurnProgram
+
+T = TypeVar("T")
 
 OPENED_FILE = ".opened.jsonl"
 CARD_FILE = "card.md"
@@ -234,6 +237,14 @@ def append_opening(folder: Path, entry: Mapping[str, Any], now: dt.datetime | No
         warnings.warn(f"The opening is not logged: {error}", UserWarning, stacklevel=3)
         return None
     return path
+
+
+def draw(items: Sequence[T], size: int, seed: int) -> list[T]:
+    """A sample by seed, in the order of the items; all of them where there are no more than ``size``."""
+    if size >= len(items):
+        return list(items)
+    places = random.Random(seed).sample(range(len(items)), size)
+    return [items[place] for place in sorted(places)]
 
 
 def load_dataset(path: str | Path) -> Dataset:

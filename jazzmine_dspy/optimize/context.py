@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 import dspy
 
 from jazzmine_dspy.datasets import Dataset
+from jazzmine_dspy.datasets.load import draw
 from jazzmine_dspy.datasets.schema import Example, Role
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
@@ -134,10 +134,7 @@ class RunContext:
 
     def sample(self, examples: Sequence[Example], size: int, salt: int) -> list[Example]:
         """A seeded sample in the order of the file; all examples if ``size`` is 0."""
-        if not size or size >= len(examples):
-            return list(examples)
-        indices = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
-        return [examples[index] for index in sorted(indices)]
+        return draw(examples, size or len(examples), self.recipe.seed * 7919 + salt)
 
     @contextmanager
     def asking(self) -> Iterator[None]:

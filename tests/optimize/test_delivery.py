@@ -17,7 +17,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy import load
-from jazzmine_dspy.cli._errors import failure_of
+from jazzmine_dspy.cli._output import failure_of
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import InputError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jazzmine_dspy import artifacts
+from jazzmine_dspy.datasets.load import draw
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import RecallChoice
 from jazzmine_dspy.memory.procedural.index import FlowIndex
@@ -145,9 +145,7 @@ def fit_recall(
         for e in train
         if e.labels.flows and set(e.labels.flows) <= set(registry) and not is_ruled(registry, e)
     ]
-    if len(turns) > SAMPLE:
-        sampled = random.Random(seed * 7919 + 11).sample(range(len(turns)), SAMPLE)
-        turns = [turns[number] for number in sorted(sampled)]
+    turns = draw(turns, SAMPLE, seed * 7919 + 11)
     if not turns:
         return FittedRecall(RecallSettings(), tuple(examples), ())
     questions = [Question(turn, *recall_query(turn.turn, turn.turn.text, registry)) for turn in turns]
