@@ -111,16 +111,16 @@ async def export_candidates(
             remedy=f"Name one of: {', '.join(sorted(known))}.",
         )
     left_out: list[str] = []
-    told = [await _conversation(store, each, registry, left_out) for each in conversation_ids]
-    found = [each for each in told if each is not None]
-    if not found:
+    exported = [await _conversation(store, each, registry, left_out) for each in conversation_ids]
+    ranked = [each for each in exported if each is not None]
+    if not ranked:
         raise DatasetError(
             "No conversation with a user's message is there to export",
             where=", ".join(left_out) or "the store",
             remedy="Name conversations, an agent or a user that the store holds.",
         )
-    found.sort(key=lambda each: (each[0], each[1]["id"]))
-    chosen = [line for _, line in found[:most]]
+    ranked.sort(key=lambda each: (each[0], each[1]["id"]))
+    chosen = [line for _, line in ranked[:most]]
     if redactor is not None:
         renamed = [{**line, "id": f"c{number:05}"} for number, line in enumerate(chosen, 1)]
         chosen = await asyncio.to_thread(lambda: [redactor(line) for line in renamed])

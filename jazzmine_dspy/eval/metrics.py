@@ -292,9 +292,9 @@ def _selection(decision: TurnDecision | None, labels: Labels) -> dict[str, Score
         if gold:
             scores["in_scope_accuracy"] = mean(exact)
             scores |= {f"recall_at_{k}": mean(_found(answer, gold, k)) for k in RECALL_AT}
-    said = labels.intent == "out_of_scope" or any(c.type == "out_of_scope" for c in labels.commands or ())
+    is_other = labels.intent == "out_of_scope" or any(c.type == "out_of_scope" for c in labels.commands or ())
     # Beside a task that the assistant does have, an empty selection would be wrong.
-    if said and not labels.flows:
+    if is_other and not labels.flows:
         scores["out_of_scope_recall"] = mean(answer is not None and not answer.flows)
     return scores
 

@@ -22,22 +22,22 @@ def confusions(turns: Iterable[TurnResult]) -> Counter[tuple[str, str]]:
     remains is paired with ``(none)``, as is an answer of no flow where none is wanted. A crash answers
     ``(crashed)``.
     """
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for turn in turns:
         if turn.example.labels.flows is None:
             continue
         gold = list(dict.fromkeys(turn.example.labels.flows))
         if turn.decision is None:
-            found.update((flow, CRASHED) for flow in gold or [NONE])
+            counts.update((flow, CRASHED) for flow in gold or [NONE])
             continue
         answer = list(dict.fromkeys(turn.decision.selection.flows))
         if not gold and not answer:
-            found[NONE, NONE] += 1
-        found.update((flow, flow) for flow in gold if flow in answer)
+            counts[NONE, NONE] += 1
+        counts.update((flow, flow) for flow in gold if flow in answer)
         missing = [flow for flow in gold if flow not in answer]
         extra = [flow for flow in answer if flow not in gold]
-        found.update(zip_longest(missing, extra, fillvalue=NONE))
-    return found
+        counts.update(zip_longest(missing, extra, fillvalue=NONE))
+    return counts
 
 
 @dataclass(frozen=True)

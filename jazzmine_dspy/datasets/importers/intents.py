@@ -84,8 +84,8 @@ def clinc150(reader: SourceReader) -> Sequence[Flow]:
                 with reader.row(path, line):
                     text, labels = _labelled(row, domains)
                     reader.add(part, single(f"clinc150-{part.name}-{mark}{number:05d}", text, labels))
-    said = labels_in(reader)
-    return label_flows(domains or said, domains)
+    used = labels_in(reader)
+    return label_flows(domains or used, domains)
 
 
 def _labelled(row: object, known: dict[str, str]) -> tuple[str, Labels]:
@@ -121,8 +121,8 @@ def banking77(reader: SourceReader) -> Sequence[Flow]:
     known = {str(name) for _, name in reader.elements(listed)} if listed else set()
     for part in reader.parts:
         _read_csv(reader, part, one_file(part, ".csv"), ("text", "category"), "banking77", known)
-    said = labels_in(reader)
-    return label_flows(known or said)
+    used = labels_in(reader)
+    return label_flows(known or used)
 
 
 NOTHING_FITS = "NO_NODES_DETECTED"

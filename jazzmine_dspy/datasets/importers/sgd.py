@@ -245,31 +245,31 @@ class _Dialogue:
         commands: list[c.Command] = []
         if self._confirming:
             commands += [c.Affirm()] if "AFFIRM" in acts else [c.Deny()] if "NEGATE" in acts else []
-        told = True
+        complete = True
         for item in frames:
             if item is not frame and self._flow is not None and item["service"] == self._flow.category:
-                changes, all_told = self._changes(item, self._flow, held, text)
+                changes, all_covered = self._changes(item, self._flow, held, text)
                 commands += changes
-                told &= all_told
+                complete &= all_covered
         if flow is not None:
             commands += [c.StartFlow(flow=flow.name)] if started else []
-            changes, all_told = self._changes(frame, flow, {} if started else held, text)
+            changes, all_covered = self._changes(frame, flow, {} if started else held, text)
             commands += changes
-            told &= all_told or started
+            complete &= all_covered or started
         changed = [command.name for command in commands if isinstance(command, c.CorrectSlot)]
         if changed and isinstance(commands[0], c.Deny):
             # A refusal names the slot that changes with it.
             commands[0] = c.Deny(slot=changed[0])
-        asked = [a["slot"] for a in frame["actions"] if a["act"] == "REQUEST" and a["slot"]]
-        commands += [c.Ask(topic=slot.replace("_", " ")) for slot in dict.fromkeys(asked)]
+        requested = [a["slot"] for a in frame["actions"] if a["act"] == "REQUEST" and a["slot"]]
+        commands += [c.Ask(topic=slot.replace("_", " ")) for slot in dict.fromkeys(requested)]
         chosen = any(action["act"] == "SELECT" for action in frame["actions"])
-        told &= "REQUEST_ALTS" not in acts and not (chosen and not commands)
+        complete &= "REQUEST_ALTS" not in acts and not (chosen and not commands)
         if not commands and acts and acts <= _FAREWELL:
             commands = [c.ChitChat()]
         self._go_on(frames, flow, text)
         labels = Labels(
             flows=(flow.name,) if flow is not None and started else (),
-            commands=tuple(commands) if told else None,
+            commands=tuple(commands) if complete else None,
         )
         return LabelledTurn(role=MessageRole.USER, text=text, before=before, labels=labels)
 

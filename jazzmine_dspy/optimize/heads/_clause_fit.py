@@ -67,7 +67,7 @@ def fit_trust(asked: Sequence[Asked], said: Answers) -> tuple[float, float]:
     return round(min(5.0, max(0.05, factor)), 4), round(min(9.0, max(-9.0, offset)), 4)
 
 
-def shy(rule: ClauseRule, margin: float) -> ClauseRule:
+def raise_threshold(rule: ClauseRule, margin: float) -> ClauseRule:
     """A rule that answers several flows less often, by a margin of log-odds."""
     if rule.together is not None:
         odds = np.log(rule.together / (1 - rule.together + 1e-9)) + margin
