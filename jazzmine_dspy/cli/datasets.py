@@ -64,20 +64,12 @@ def split(
     edited by hand or are broken are written anew, or taken over with --keep.
     """
     from jazzmine_dspy.datasets import FRACTIONS, ROLES, write_splits
-    from jazzmine_dspy.datasets.schema import SPLITS_FILE
     from jazzmine_dspy.datasets.split import divide, group, roles_hash
-    from jazzmine_dspy.models.errors import DatasetError
 
     conversations, sound, current = _current_roles(folder)
     fractions = _fractions(shares) if shares else FRACTIONS
     fixed = current if keep else {}
     roles = divide(conversations, seed=seed, fractions=fractions, fixed=fixed)
-    if sound and roles != current and not (replace or keep):
-        raise DatasetError(
-            "The splits are locked: other roles are in force",
-            where=str(folder / SPLITS_FILE),
-            remedy="Keep them, or say --replace and do not compare with earlier scores.",
-        )
     path = write_splits(folder, roles, seed=seed, replace=replace or keep or not sound)
     grouped = group(roles)
     counts = {role: len(grouped[role]) for role in ROLES}

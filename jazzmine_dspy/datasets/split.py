@@ -333,7 +333,7 @@ def write_splits(
             raise DatasetError(
                 "The splits are locked: other roles are in force",
                 where=str(path),
-                remedy="Keep them, or replace them and do not compare with earlier scores.",
+                remedy="Keep them, or say --replace and do not compare with earlier scores.",
             )
         path.write_text(text + "\n", "utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -16,7 +16,7 @@ from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.checks import check_lm, open_dataset
 from jazzmine_dspy.optimize.context import NullProgress, Progress, RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
-from jazzmine_dspy.optimize.local.training import documents
+from jazzmine_dspy.optimize.local.recall import documents
 from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.previous import read_previous

@@ -21,7 +21,6 @@ from jazzmine_dspy.optimize.local.recall import (
     index_examples,
     with_index,
 )
-from jazzmine_dspy.optimize.local.recall import documents as documents
 from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows, warm
 from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program.clarify import NONE
