@@ -268,8 +268,12 @@ def explain(error: ValidationError, *, file: str, line: int | None) -> list[Prob
 
 
 def _explain_one(detail: ErrorDetails, *, file: str, line: int | None) -> Problem:
-    field, name = _field(detail["loc"]), str(detail["loc"][-1]) if detail["loc"] else ""
-    found, context = detail["input"], detail.get("ctx", {})
+    parts = [str(part) for part in detail["loc"]]
+    # Pydantic adds the command's kind to the path, which is no key of the data.
+    kinds = {i for i in range(2, len(parts)) if parts[i - 2] == "commands" and parts[i] in COMMAND_KINDS}
+    field = ".".join(part for i, part in enumerate(parts) if i not in kinds)
+    name = parts[-1] if parts else ""
+    text, context = detail["input"], detail.get("ctx", {})
     match detail["type"]:
         case "extra_forbidden":
             close = difflib.get_close_matches(name, _KEYS, n=1)
@@ -279,7 +283,7 @@ def _explain_one(detail: ErrorDetails, *, file: str, line: int | None) -> Proble
         case "missing":
             message, remedy = f"The key {name!r} is missing", "Add it."
         case "string_too_long" if name == "text":
-            message = f"The text has {len(found):,} characters; {MAX_TEXT:,} are the limit"
+            message = f"The text has {len(text):,} characters; {MAX_TEXT:,} are the limit"
             remedy = "Shorten the text, or leave the conversation out."
         case "string_too_short" | "value_error" if name == "text":
             message, remedy = "The text is empty", "Write what was said, or remove the turn."
@@ -291,10 +295,3 @@ def _explain_one(detail: ErrorDetails, *, file: str, line: int | None) -> Proble
             message = detail["msg"].removeprefix("Value error, ")
             remedy = "Correct this field; datasets/schema.json shows its form."
     return Problem(severity="error", file=file, line=line, field=field, message=message, remedy=remedy)
-
-
-def _field(loc: tuple[int | str, ...]) -> str:
-    parts = [str(part) for part in loc]
-    # Pydantic adds the command's kind to the path, which is no key of the data.
-    kinds = {i for i in range(2, len(parts)) if parts[i - 2] == "commands" and parts[i] in COMMAND_KINDS}
-    return ".".join(part for i, part in enumerate(parts) if i not in kinds)

@@ -185,7 +185,11 @@ def _turns(steps: Sequence[Any], slots: dict[str, set[str]]) -> Iterator[Labelle
             for step in [*elements(facts.get("assertions")), *steps[:later]]
             for kind, node in members(step).items()
         ]
-        flows = [_name(node) for kind, node in asserted if kind == "flow_started"]
+        flows = [
+            str((members(node)["flow_id"] if members(node) else node).value)
+            for kind, node in asserted
+            if kind == "flow_started"
+        ]
         values = {
             name: value for kind, node in asserted if kind == "slot_was_set" for name, value in _values(node)
         }
@@ -201,10 +205,6 @@ def _turns(steps: Sequence[Any], slots: dict[str, set[str]]) -> Iterator[Labelle
         yield user(facts["user"].value, before, **labels)
         if any(kind in _FINISHED for kind, _ in asserted):
             flow, current = None, {}
-
-
-def _name(node: Any) -> str:
-    return str(members(node)["flow_id"].value if members(node) else node.value)
 
 
 def _values(node: Any) -> Iterator[tuple[str, str]]:
