@@ -41,6 +41,8 @@ def delexicalise(text: str) -> str:
 def near_duplicates(texts: Sequence[str]) -> list[list[int]]:
     """For each delexicalised text the numbers of the others that are nearly the same, the most alike first.
 
+    Likeness is by the edit distance of the words in sorted order.
+
     Example:
         >>> near_duplicates(["where is order #", "is order # where", "a cake please"])
         [[1], [0], []]
