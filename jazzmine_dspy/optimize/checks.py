@@ -66,7 +66,15 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
         RecipeError: a part has no label for the objective, or for a constraint; the remedy names what has.
     """
     parts: dict[str, Sequence[Example]] = {role: dataset.examples(role) for role in PARTS}
-    parts["test"] = _closed(dataset)
+    # Labels that the test part has, without the texts of its turns.
+    parts["test"] = [
+        Example(
+            conversation_id=conversation.id, turn_id=conversation.turn_id(index), turn=Turn(text="…"),
+            labels=turn.labels or Labels(), role="test", line=1,
+        )
+        for conversation in dataset.conversations if dataset.roles[conversation.id] == "test"
+        for index, turn in enumerate(conversation.turns) if turn.labels is not None
+    ]  # fmt: skip
     if not parts["test"]:
         raise DatasetError(
             "The split 'test' has no labelled turn",
@@ -88,18 +96,6 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
                 if able
                 else "Label the turns: no objective has labels in every part.",
             )
-
-
-def _closed(dataset: Dataset) -> Sequence[Example]:
-    """Labels that the test part has, without the texts of its turns."""
-    conversations = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
-    return [
-        Example(
-            conversation_id=conversation.id, turn_id=conversation.turn_id(index), turn=Turn(text="…"),
-            labels=turn.labels or Labels(), role="test", line=1,
-        )
-        for conversation in conversations for index, turn in enumerate(conversation.turns) if turn.labels is not None
-    ]  # fmt: skip
 
 
 def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> str:
