@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmark
 
 from marked_block import filled
 
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import TurnScores, mean
 from jazzmine_dspy.eval.significance import holm, loss, paired
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "optimization.md"

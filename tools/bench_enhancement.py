@@ -29,8 +29,7 @@ from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.evaluation import quantiles
 from jazzmine_dspy.eval.intervals import pooled
-from jazzmine_dspy.eval.metrics import score_turn
-from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.eval.metrics import TurnScores, score_turn
 from jazzmine_dspy.eval.suite import load_suite, log_opening
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.feeling import feeling_head

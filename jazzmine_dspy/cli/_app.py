@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.cli import (
-    chat,
     contract,
     datasets,
     decide,
@@ -27,11 +26,17 @@ from jazzmine_dspy.cli import (
     memory,
     models,
     optimize,
-    report,
     test,
 )
-from jazzmine_dspy.cli._errors import AWAITING, BAD_INPUT, CHECK_FAILED, INTERRUPTED, failure_of
-from jazzmine_dspy.cli._output import Output, session
+from jazzmine_dspy.cli._output import (
+    AWAITING,
+    BAD_INPUT,
+    CHECK_FAILED,
+    INTERRUPTED,
+    Output,
+    failure_of,
+    session,
+)
 
 
 class _Group(TyperGroup):
@@ -145,8 +150,8 @@ def _options(
 
 
 _COMMANDS = (
-    init.init, optimize.optimize, evaluate.evaluate, test.test, evaluate.compare, report.report, decide.decide,
-    chat.chat, contract.contract, doctor.doctor,
+    init.init, optimize.optimize, evaluate.evaluate, test.test, evaluate.compare, optimize.report, decide.decide,
+    decide.chat, contract.contract, doctor.doctor,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command()(_command)

@@ -204,19 +204,20 @@ def sample_turns(
     dataset: Dataset, split: str, sample: int | None, seed: int, spread: bool
 ) -> Sequence[Example]:
     """The turns of a split, or a sample of them in the order of the split."""
+    from jazzmine_dspy.datasets.load import draw
+
     examples = dataset.examples(split)
-    if sample is None or sample >= len(examples):
-        return examples
-    indices = random.Random(seed).sample(range(len(examples)), len(examples) if spread else sample)
-    if spread:
-        drawn: Counter[str] = Counter()
+    if sample is None or sample >= len(examples) or not spread:
+        return draw(examples, sample or len(examples), seed)
+    indices = random.Random(seed).sample(range(len(examples)), len(examples))
+    drawn: Counter[str] = Counter()
 
-        def turn_of_conversation(index: int) -> int:
-            drawn[examples[index].conversation_id] += 1
-            return drawn[examples[index].conversation_id]
+    def turn_of_conversation(index: int) -> int:
+        drawn[examples[index].conversation_id] += 1
+        return drawn[examples[index].conversation_id]
 
-        # The first turn drawn of each conversation, then the second of each, and so on.
-        indices = sorted(indices, key=turn_of_conversation)[:sample]
+    # The first turn drawn of each conversation, then the second of each, and so on.
+    indices = sorted(indices, key=turn_of_conversation)[:sample]
     return [examples[index] for index in sorted(indices)]
 
 
@@ -249,16 +250,11 @@ def run_tasks(*tasks: Callable[[], T]) -> list[T]:
     Raises:
         Awaiting: at least one task awaits answers.
     """
-    from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+    from jazzmine_dspy.models.awaiting import AwaitingGroup
 
-    results, gathered = [], AwaitingGroup()
-    for task in tasks:
-        try:
-            results.append(task())
-        except Awaiting as awaiting:
-            gathered.add(awaiting)
-    gathered.check()
-    return results
+    with AwaitingGroup() as group:
+        results = [group.attempt(task) for task in tasks]
+    return [result for result in results if result is not None]
 
 
 def objective_of(*sides: Record | ScoredProgram, name: str | None = None) -> Objective:
@@ -282,11 +278,6 @@ def objective_of(*sides: Record | ScoredProgram, name: str | None = None) -> Obj
 def record_of(one: Record | ScoredProgram) -> Record:
     """The record of a program or of a file."""
     return one.record() if isinstance(one, ScoredProgram) else one
-
-
-def inconclusive_reason(*sides: Record | ScoredProgram) -> str:
-    """Why these evaluations decide nothing: the LM left too many turns unanswered. Empty if they are conclusive."""
-    return next((why for one in sides if (why := record_of(one).inconclusive_reason)), "")
 
 
 def show_comparison(comparison: Comparison, examples: int = _EXAMPLES) -> None:

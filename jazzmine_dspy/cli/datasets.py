@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from jazzmine_dspy.cli._datasets_export import export
-from jazzmine_dspy.cli._datasets_import import ImportCommand, import_
-from jazzmine_dspy.cli._errors import BAD_INPUT, CHECK_FAILED, failure_of
-from jazzmine_dspy.cli._output import AsJson, output, table
+from jazzmine_dspy.cli._datasets_exchange import ImportCommand, export, import_
+from jazzmine_dspy.cli._output import BAD_INPUT, CHECK_FAILED, AsJson, failure_of, output, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jazzmine_dspy.cli._errors import Failure
+    from jazzmine_dspy.cli._output import Failure
     from jazzmine_dspy.datasets import DatasetStats, LabelledConversation, Problem, Role
 
 app = typer.Typer(no_args_is_help=True, help="Import, split, check and count labelled datasets.")
@@ -66,20 +64,12 @@ def split(
     edited by hand or are broken are written anew, or taken over with --keep.
     """
     from jazzmine_dspy.datasets import FRACTIONS, ROLES, write_splits
-    from jazzmine_dspy.datasets.schema import SPLITS_FILE
     from jazzmine_dspy.datasets.split import divide, group, roles_hash
-    from jazzmine_dspy.models.errors import DatasetError
 
     conversations, sound, current = _current_roles(folder)
     fractions = _fractions(shares) if shares else FRACTIONS
     fixed = current if keep else {}
     roles = divide(conversations, seed=seed, fractions=fractions, fixed=fixed)
-    if sound and roles != current and not (replace or keep):
-        raise DatasetError(
-            "The splits are locked: other roles are in force",
-            where=str(folder / SPLITS_FILE),
-            remedy="Keep them, or say --replace and do not compare with earlier scores.",
-        )
     path = write_splits(folder, roles, seed=seed, replace=replace or keep or not sound)
     grouped = group(roles)
     counts = {role: len(grouped[role]) for role in ROLES}
@@ -160,9 +150,15 @@ def check(
     splits. Warnings alone: 0.
     """
     from jazzmine_dspy.datasets import check_dataset
+    from jazzmine_dspy.optimize.prior import shipped_prior
 
     out = output()
     report = check_dataset(folder)
+    enough = shipped_prior().enough
+    few = (
+        f"few conversations: elsewhere compiling gained on the base from about {enough} labelled ones on "
+        "(docs/results/learning.md); below, a run mostly ships the base"
+    )
     refused = None if report.ok else _refused(folder)
     document = report.to_json()
     if refused is not None:
@@ -173,30 +169,21 @@ def check(
     share = report.nearest_train_label_accuracy
     nearest = f"looking up the most alike training turn would label {share or 0:.1%} of the test turns right"
     out.show(
-        *(map(_line, problems) if all_ else by_kind(problems)),
+        *(
+            [f"{each.severity}: {each.where}: {each.message}. {each.remedy}" for each in problems]
+            if all_
+            else by_kind(problems)
+        ),
         f"{report.conversations} conversations, {report.turns} turns ({roles}), "
         f"{report.labelled_turns} labelled, {report.flows} flows",
         f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
         *([] if share is None else [nearest]),
         f"{len(report.errors)} errors, {len(report.warnings)} warnings",
-        *_size_note(report.conversations),
+        *([few] if report.conversations < enough else []),
         document=document,
     )
     if not report.ok:
         raise typer.Exit(BAD_INPUT if refused is not None else CHECK_FAILED)
-
-
-def _size_note(conversations: int) -> list[str]:
-    """A note for datasets that are smaller than those on which compilation gained."""
-    from jazzmine_dspy.optimize.prior import shipped_prior
-
-    enough = shipped_prior().enough
-    if conversations >= enough:
-        return []
-    return [
-        f"few conversations: elsewhere compiling gained on the base from about {enough} labelled ones on "
-        "(docs/results/learning.md); below, a run mostly ships the base"
-    ]
 
 
 def _refused(folder: Path) -> Failure | None:
@@ -209,10 +196,6 @@ def _refused(folder: Path) -> Failure | None:
     except JazzmineError as error:
         return failure_of(error)
     return None
-
-
-def _line(problem: Problem) -> str:
-    return f"{problem.severity}: {problem.where}: {problem.message}. {problem.remedy}"
 
 
 def by_kind(problems: Sequence[Problem]) -> list[str]:
@@ -244,16 +227,8 @@ def stats(folder: Folder, _json: AsJson = False) -> None:
     from jazzmine_dspy.datasets import dataset_stats, load_dataset
 
     counts = dataset_stats(load_dataset(folder))
-    output().show(
-        _sizes(counts),
-        *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment")),
-        document=counts.to_json(),
-    )
-
-
-def _sizes(counts: DatasetStats) -> Table:
     columns = [counts.total, *counts.roles.values()]
-    rows = [
+    sizes = [
         *((name.replace("_", " "), *(f"{getattr(each, name):g}" for each in columns)) for name in _SIZES),
         *(
             (f"labelled: {name}", *(str(each.labelled[name]) for each in columns))
@@ -261,7 +236,11 @@ def _sizes(counts: DatasetStats) -> Table:
         ),
     ]
     title = f"{counts.name}  {counts.fingerprint[:12]}"
-    return table(("", "all", *counts.roles), rows, title=title, numbers=True)
+    output().show(
+        table(("", "all", *counts.roles), sizes, title=title, numbers=True),
+        *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment")),
+        document=counts.to_json(),
+    )
 
 
 def _names(counts: DatasetStats, what: str) -> Table:

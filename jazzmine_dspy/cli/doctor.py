@@ -15,8 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, output, without_secrets
+from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output, without_secrets
 from jazzmine_dspy.cli._program_options import APIBase
 
 _CORE = (

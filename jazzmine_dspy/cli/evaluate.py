@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._errors import CHECK_FAILED
 from jazzmine_dspy.cli._evaluation import (
     Concurrency,
     DatasetFolder,
@@ -18,7 +17,6 @@ from jazzmine_dspy.cli._evaluation import (
     Seed,
     Split,
     Spread,
-    inconclusive_reason,
     is_record,
     manifest_of,
     objective_of,
@@ -31,7 +29,7 @@ from jazzmine_dspy.cli._evaluation import (
     show_comparison,
     side,
 )
-from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
+from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 
 if TYPE_CHECKING:
@@ -128,7 +126,7 @@ def evaluate(
         document["replay"] = whole.to_json()
     audited = None
     if audit:
-        from jazzmine_dspy.optimize.audit import audit as audit_program
+        from jazzmine_dspy.optimize.confidence import audit as audit_program
 
         part = (opened.manifest.get("recipe") or {}).get("gates") or {}
         targets = {key: part[key] for key in ("target_error", "delta") if key in part}
@@ -172,7 +170,7 @@ def evaluate(
     if compared is not None and gated is not None and not reason and not broken:
         show_comparison(compared)
         out.show(f"gate {gated.why}")
-        if why := inconclusive_reason(others[0]):
+        if why := record_of(others[0]).inconclusive_reason:
             reason = f"the baseline decides nothing: {why}"
         elif not gated.ok:
             reason = f"gate {gated.why}"
@@ -328,6 +326,6 @@ def compare(
             comparison=comparison,
         )
         out.note(f"report: {write_report(page, report).html}")
-    if why := inconclusive_reason(old, new):
+    if why := record_of(old).inconclusive_reason or record_of(new).inconclusive_reason:
         out.note(why)
         raise typer.Exit(CHECK_FAILED)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, output
+from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output
 
 if TYPE_CHECKING:
     from jazzmine_dspy.memory.procedural import SyncReport

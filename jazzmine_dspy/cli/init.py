@@ -41,7 +41,11 @@ def init(
         remedy = "Use letters, digits, dots, dashes and underscores, a letter or digit first."
         raise InputError(f"{name!r} is no name for a project", where="NAME", remedy=remedy)
     folder = directory if directory is not None else Path(name)
-    files = {folder / place.format(name=name): _starter(source, name) for source, place in _PLACES.items()}
+    starter = resources.files("jazzmine_dspy.cli") / "_starter"
+    files = {
+        folder / place.format(name=name): (starter / source).read_text("utf-8").replace("@NAME@", name)
+        for source, place in _PLACES.items()
+    }
     taken = [str(path) for path in files if path.exists()]
     if taken:
         remedy = "Choose another name or --dir, or move these files away."
@@ -66,8 +70,3 @@ def init(
         *(f"  {step}" for step in steps),
         document={"project": str(folder), "files": [str(path) for path in files], "next": steps},
     )
-
-
-def _starter(source: str, name: str) -> str:
-    text = (resources.files("jazzmine_dspy.cli") / "_starter" / source).read_text(encoding="utf-8")
-    return text.replace("@NAME@", name)

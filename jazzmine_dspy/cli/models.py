@@ -77,12 +77,9 @@ def listed(name: Registered, uri: Uri = None, _json: AsJson = False) -> None:
 
 
 def _show(*versions: Published) -> None:
-    output().show(
-        *map(_line, versions),
-        document={"versions": [{**each._asdict(), "address": each.address} for each in versions]},
-    )
-
-
-def _line(version: Published) -> str:
-    aliases = "".join(f" @{alias}" for alias in version.aliases)
-    return f"{version.address}{aliases}{f'  {version.said}' if version.said else ''}"
+    lines = []
+    for version in versions:
+        aliases = "".join(f" @{alias}" for alias in version.aliases)
+        lines.append(f"{version.address}{aliases}{f'  {version.said}' if version.said else ''}")
+    documents = [{**each._asdict(), "address": each.address} for each in versions]
+    output().show(*lines, document={"versions": documents})

@@ -1,7 +1,8 @@
-"""``optimize``: the main job."""
+"""``optimize``, the main job, and ``report``: where the report of a run is."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,6 @@ from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import APIBase
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.lm.prices import Price
     from jazzmine_dspy.optimize.delivery import RunResult
     from jazzmine_dspy.optimize.planning import Plan
     from jazzmine_dspy.optimize.recipe import Recipe
@@ -92,6 +92,8 @@ def optimize(
     nothing has seen. With --from, so is the program as it was. After a stop the same
     command goes on: nothing is asked again.
     """
+    import logging
+
     from jazzmine_dspy.cli._progress import RichProgress
 
     to = output()
@@ -108,7 +110,9 @@ def optimize(
         "money": budget_money,
     }
     chosen = _recipe(recipe, start_from, changes)
-    _hush()
+    # MLflow logs every table that it creates.
+    for logger in ("alembic", "mlflow", "dspy"):
+        logging.getLogger(logger).setLevel(logging.WARNING)
     if dry_run:
         from jazzmine_dspy.optimize.planning import plan
 
@@ -119,17 +123,7 @@ def optimize(
     from jazzmine_dspy.optimize import run
 
     progress = None if quiet else RichProgress(to.err)
-    try:
-        result = run.optimize(
-            chosen,
-            out=out,
-            progress=progress,
-            start_from=start_from,
-            fresh=fresh,
-        )
-    finally:
-        if progress is not None:
-            progress.close()
+    result = run.optimize(chosen, out=out, progress=progress, start_from=start_from, fresh=fresh)
     to.document(_document(result))
     _show(result, recipe)
 
@@ -144,14 +138,6 @@ def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]
     if start_from is None:
         raise typer.BadParameter("name a recipe, or a program to start --from", param_hint="RECIPE")
     return changed_recipe(recipe_of(start_from), where=start_from, **changes)
-
-
-def _hush() -> None:
-    """Silence MLflow, which logs every table that it creates."""
-    import logging
-
-    for name in ("alembic", "mlflow", "dspy"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _document(result: RunResult) -> dict[str, Any]:
@@ -198,50 +184,31 @@ def _show_plan(run_plan: Plan) -> None:
     to.show(f"price: {price_in_words(run_plan.lm, price)}")
 
 
-def _priced(spent: dict[str, Any], price: Price | None, lm: str) -> list[str]:
-    if lm == "none":
-        return []
-    from jazzmine_dspy.optimize.budget import price_in_words, spending
-
-    return [
-        f"of it for the report: {spending(spent['report'], price)}",
-        f"price: {price_in_words(lm, price)}",
-    ]
-
-
-def _taught(spent: dict[str, Any]) -> list[str]:
-    if "teacher" not in spent:
-        return []
-    from jazzmine_dspy.lm.prices import Price
-    from jazzmine_dspy.optimize.budget import spending
-
-    apart = spent["teacher"]
-    return [f"on the teacher: {spending(apart, Price(**apart['price']) if apart['price'] else None)}"]
-
-
 def _show(result: RunResult, recipe: Path | None) -> None:
     from jazzmine_dspy.eval.report import terminal_table
     from jazzmine_dspy.lm.prices import Price
-    from jazzmine_dspy.optimize.budget import spending
+    from jazzmine_dspy.optimize.budget import price_in_words, spending
 
-    to = output()
-    spent = result.spent
+    spent, lm = result.spent, result.manifest["recipe"]["lm"]
     price = Price(**spent["price"]) if spent["price"] else None
-    to.show(
-        terminal_table(result.report),
-        result.report.verdict,
-        result.first_line,
-        "",
-        *_since(result),
+    lines = [
         f"ships: {result.shipped}",
         f"spent: {spending(spent, price)}, {spent['minutes']:.1f} minutes",
-        *_priced(spent, price, result.manifest["recipe"]["lm"]),
-        *_taught(spent),
-        f"program: {result.folder}",
-        f"report: {result.report_paths.html}",
-        *([f"not all of it is tracked: {result.untracked}"] if result.untracked else []),
-        *(_to_try(result.manifest["recipe"]["lm"], recipe) if recipe is not None else ()),
-    )
+    ]
+    if lm != "none":
+        lines.append(f"of it for the report: {spending(spent['report'], price)}")
+        lines.append(f"price: {price_in_words(lm, price)}")
+    if (teacher := spent.get("teacher")) is not None:
+        teacher_price = Price(**teacher["price"]) if teacher["price"] else None
+        lines.append(f"on the teacher: {spending(teacher, teacher_price)}")
+    lines += [f"program: {result.folder}", f"report: {result.report_paths.html}"]
+    if result.untracked:
+        lines.append(f"not all of it is tracked: {result.untracked}")
+    if recipe is not None and (lm == "none" or lm.startswith("local/")):
+        # For users who compiled without their own language model.
+        lines += ["", f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}"]
+    first = (terminal_table(result.report), result.report.verdict, result.first_line, "")
+    output().show(*first, *_since(result), *lines)
 
 
 def _since(result: RunResult) -> list[str]:
@@ -265,8 +232,64 @@ def _since(result: RunResult) -> list[str]:
     ]
 
 
-def _to_try(lm: str, recipe: Path) -> list[str]:
-    """Next steps for users who compiled without their own language model."""
-    if lm != "none" and not lm.startswith("local/"):
-        return []
-    return ["", f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}"]
+_AGAIN = "Run 'jazzmine-dspy optimize' again."
+
+
+def report(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder or name of a program, of its report, or report.json.")
+    ],
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Write report.html and report.md anew.")] = False,
+    _json: AsJson = False,
+) -> None:
+    """Say where the report of a run is; what is missing of it is made again from report.json."""
+    from jazzmine_dspy.eval.report import Paths, write_document
+    from jazzmine_dspy.models.errors import InputError
+
+    source = _find_report(run)
+    data = _read_report(source)
+    paths = Paths(source.with_name("report.html"), source.with_name("report.md"), source)
+    if rebuild or not (paths.html.is_file() and paths.markdown.is_file()):
+        try:
+            paths = write_document(data, source.parent)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            problem = f"The report is damaged ({type(error).__name__})"
+            raise InputError(problem, where=str(source), remedy=_AGAIN) from error
+    names = {name: str(path) for name, path in paths._asdict().items()}
+    output().show(
+        str(data.get("title", "")),
+        str(data.get("first_line", "")),
+        *(f"{name}: {path}" for name, path in names.items()),
+        document={"title": data.get("title"), "first_line": data.get("first_line"), "report": names},
+    )
+
+
+def _find_report(run: str) -> Path:
+    from jazzmine_dspy.artifacts import find
+    from jazzmine_dspy.models.errors import ArtifactError, InputError
+
+    folders = [Path(run), Path(run) / "report"]
+    with contextlib.suppress(ArtifactError):
+        folders.append(find(run) / "report")
+    places = [folder / "report.json" for folder in (*folders, Path("eval/reports") / run)]
+    for place in (Path(run), *places):
+        if place.is_file() and place.suffix == ".json":
+            return place
+    raise InputError(
+        f"No report of {run!r}", where=", ".join(map(str, places)),
+        remedy="Name the folder that 'jazzmine-dspy optimize' wrote; it has report/report.json.",
+    )  # fmt: skip
+
+
+def _read_report(path: Path) -> dict[str, Any]:
+    from jazzmine_dspy.models.errors import InputError
+    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
+
+    try:
+        data = from_json(read_file(path))
+    except MalformedError as error:
+        raise InputError(f"The report is damaged: {error}", where=str(path), remedy=_AGAIN) from error
+    if not isinstance(data, dict) or "systems" not in data:
+        remedy = "Name a report.json that 'optimize' wrote."
+        raise InputError("This is no report", where=str(path), remedy=remedy)
+    return data

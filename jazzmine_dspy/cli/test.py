@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jazzmine_dspy.cli._errors import CHECK_FAILED
-from jazzmine_dspy.cli._output import AsJson, output, table
+from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output, table
 from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption, open_program
 
 if TYPE_CHECKING:

@@ -1,20 +1,19 @@
 """Labelled datasets: their form, loading, checking, counting and splitting."""
 
-from jazzmine_dspy.datasets.check import Report, check_dataset
+from jazzmine_dspy.datasets.check import DatasetStats, Report, RoleStats, check_dataset, dataset_stats
 from jazzmine_dspy.datasets.load import Dataset, load_dataset
-from jazzmine_dspy.datasets.problems import Problem
 from jazzmine_dspy.datasets.schema import (
     ROLES,
     Example,
     LabelledConversation,
     LabelledTurn,
     Labels,
+    Problem,
     Role,
     StateBefore,
     json_schema,
 )
 from jazzmine_dspy.datasets.split import FRACTIONS, assign_roles, write_splits
-from jazzmine_dspy.datasets.stats import DatasetStats, RoleStats, dataset_stats
 
 __all__ = [
     "FRACTIONS",

@@ -103,19 +103,24 @@ async def export_candidates(
             where=str(path),
             remedy="Name another --out, or use --replace.",
         )
-    if redactor is not None:
-        _check_slots(redactor, registry)
+    known = {slot.name for flow in registry.values() for slot in flow.slots}
+    if redactor is not None and (unknown := sorted(redactor.slots - known)):
+        raise DatasetError(
+            f"No flow has a slot {unknown[0]!r}, so nothing of it would be replaced",
+            where="--redact-slot",
+            remedy=f"Name one of: {', '.join(sorted(known))}.",
+        )
     left_out: list[str] = []
-    told = [await _conversation(store, each, registry, left_out) for each in conversation_ids]
-    found = [each for each in told if each is not None]
-    if not found:
+    exported = [await _conversation(store, each, registry, left_out) for each in conversation_ids]
+    ranked = [each for each in exported if each is not None]
+    if not ranked:
         raise DatasetError(
             "No conversation with a user's message is there to export",
             where=", ".join(left_out) or "the store",
             remedy="Name conversations, an agent or a user that the store holds.",
         )
-    found.sort(key=lambda each: (each[0], each[1]["id"]))
-    chosen = [line for _, line in found[:most]]
+    ranked.sort(key=lambda each: (each[0], each[1]["id"]))
+    chosen = [line for _, line in ranked[:most]]
     if redactor is not None:
         renamed = [{**line, "id": f"c{number:05}"} for number, line in enumerate(chosen, 1)]
         chosen = await asyncio.to_thread(lambda: [redactor(line) for line in renamed])
@@ -123,16 +128,6 @@ async def export_candidates(
     guesses = sum(GUESS in turn for line in chosen for turn in line["turns"])
     replaced = None if redactor is None else dict(sorted(redactor.replaced.items()))
     return Candidates(path, len(chosen), guesses, replaced, tuple(left_out))
-
-
-def _check_slots(redactor: Redactor, registry: FlowRegistry) -> None:
-    known = {slot.name for flow in registry.values() for slot in flow.slots}
-    if unknown := sorted(redactor.slots - known):
-        raise DatasetError(
-            f"No flow has a slot {unknown[0]!r}, so nothing of it would be replaced",
-            where="--redact-slot",
-            remedy=f"Name one of: {', '.join(sorted(known))}.",
-        )
 
 
 def _write(folder: Path, path: Path, lines: Sequence[dict[str, Any]], flows: Path) -> None:

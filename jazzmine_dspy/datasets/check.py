@@ -1,16 +1,17 @@
-"""Checking a dataset: all faults with their place and remedy, and figures that tell how easy it is."""
+"""Checking a dataset: all faults with their place and remedy, and figures that tell how easy it is; and its counts."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.label_checks import catalogue, contradictions, doubtful_values
-from jazzmine_dspy.datasets.problems import Problem
+from jazzmine_dspy.datasets.load import Dataset
 from jazzmine_dspy.datasets.reader import Reading, read
+from jazzmine_dspy.datasets.replay import disagreements, misplaced_commands
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,
@@ -18,8 +19,11 @@ from jazzmine_dspy.datasets.schema import (
     SPLITS_FILE,
     LabelledConversation,
     LabelledTurn,
+    Labels,
+    Problem,
     Role,
 )
+from jazzmine_dspy.datasets.split import delexicalise, near_duplicates, nearest
 from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
 from jazzmine_dspy.models.flows import Flow
@@ -115,19 +119,13 @@ def check_dataset(path: str | Path) -> Report:
         labelled_turns=sum(item.turn.labels is not None for item in said),
         flows=len(reading.registry or ()),
         turns_by_role=by_role,
-        problems=tuple(_sorted(problems)),
+        problems=tuple(sorted(problems, key=lambda p: (p.severity, p.file, p.line or 0, p.field, p.message))),
         near_duplicate_share=share,
         nearest_train_label_accuracy=_nearest_accuracy(said),
     )
 
 
-def _sorted(problems: Sequence[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda p: (p.severity, p.file, p.line or 0, p.field, p.message))
-
-
 def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Iterator[Problem]:
-    from jazzmine_dspy.datasets.replay import disagreements, misplaced_commands
-
     flows: Mapping[str, Flow] = reading.registry or {}
     known = catalogue(flows)
     faults = [
@@ -157,8 +155,6 @@ def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Itera
 
 
 def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:
-    from jazzmine_dspy.datasets.near_duplicates import delexicalise, near_duplicates
-
     texts = [delexicalise(item.turn.text) for item in said]
     alike = near_duplicates(texts)
     problems = []
@@ -229,8 +225,6 @@ def _gold(turn: LabelledTurn) -> tuple[tuple[str, ...] | None, tuple[str, ...] |
 
 
 def _nearest_accuracy(said: Sequence[_Said]) -> float | None:
-    from jazzmine_dspy.datasets.near_duplicates import nearest
-
     train = [item.turn for item in said if item.role == "train" and _gold(item.turn)]
     test = [item.turn for item in said if item.role == "test" and _gold(item.turn)]
     if not train or not test:
@@ -239,3 +233,74 @@ def _nearest_accuracy(said: Sequence[_Said]) -> float | None:
     return sum(_gold(turn) == _gold(train[number]) for turn, number in zip(test, found, strict=True)) / len(
         test
     )
+
+
+class RoleStats(Value):
+    """Counts of one role. Turns are the users' messages; lengths are means over them.
+
+    ``labelled`` counts, for each label, the turns that have it. Names stand by falling count.
+    """
+
+    conversations: int
+    turns: int
+    labelled: dict[str, int]
+    flows: dict[str, int]
+    commands: dict[str, int]
+    tags: dict[str, int]
+    sentiment: dict[str, int]
+    turns_per_conversation: float
+    words_per_turn: float
+    characters_per_turn: float
+
+
+class DatasetStats(Value):
+    """Counts of a dataset: all of it, and each role that has conversations."""
+
+    name: str
+    fingerprint: str
+    total: RoleStats
+    roles: dict[Role, RoleStats]
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as JSON data."""
+        return self.model_dump(mode="json")
+
+
+def dataset_stats(dataset: Dataset) -> DatasetStats:
+    """Count what a dataset holds. The test part is counted, its texts are not shown."""
+    roles: dict[Role, RoleStats] = {}
+    for role in ROLES:
+        held = [c for c in dataset.conversations if dataset.roles[c.id] == role]
+        if held:
+            roles[role] = _count(held)
+    return DatasetStats(
+        name=dataset.name, fingerprint=dataset.fingerprint, total=_count(dataset.conversations), roles=roles
+    )
+
+
+def _count(conversations: Sequence[LabelledConversation]) -> RoleStats:
+    turns = [turn for conversation in conversations for turn in conversation.turns if turn.role == "user"]
+    labels = [turn.labels for turn in turns if turn.labels is not None]
+    scores = [label.sentiment for label in labels if label.sentiment is not None]
+    return RoleStats(
+        conversations=len(conversations),
+        turns=len(turns),
+        labelled={
+            name: sum(getattr(label, name) is not None for label in labels) for name in Labels.model_fields
+        },
+        flows=_falling(name for label in labels for name in label.flows or ()),
+        commands=_falling(command.type for label in labels for command in label.commands or ()),
+        tags=_falling(tag for turn in turns for tag in turn.tags),
+        sentiment={f"{score:g}": n for score, n in sorted(Counter(scores).items())},
+        turns_per_conversation=_mean([sum(t.role == "user" for t in c.turns) for c in conversations]),
+        words_per_turn=_mean([len(turn.text.split()) for turn in turns]),
+        characters_per_turn=_mean([len(turn.text) for turn in turns]),
+    )
+
+
+def _falling(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _mean(numbers: Sequence[int]) -> float:
+    return round(sum(numbers) / len(numbers), 3) if numbers else 0.0

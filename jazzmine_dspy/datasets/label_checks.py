@@ -240,10 +240,10 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
     turn = conversation.turns[index]
     labels = turn.labels
     flow = turn.before.flow
-    said = [earlier.text for earlier in conversation.turns[: index + 1]]
-    said += [str(value) for value in turn.before.slots.as_dict().values()]
-    said += [text for entity in turn.before.entities for text in (entity.name, *entity.attributes)]
-    heard = " ".join(said).casefold()
+    sources = [earlier.text for earlier in conversation.turns[: index + 1]]
+    sources += [str(value) for value in turn.before.slots.as_dict().values()]
+    sources += [text for entity in turn.before.entities for text in (entity.name, *entity.attributes)]
+    known_words = _WORD.findall(" ".join(sources).casefold())
     for number, command in enumerate((labels.commands or ()) if labels else ()):
         at = f"labels.commands.{number}.value"
         if command.order == "opens":
@@ -254,21 +254,17 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
         if slot is None:
             continue
         value = thaw(command.value)
-        if wanted := slot.kind.label_error(slot, value):
+        if type_error := slot.kind.label_error(slot, value):
             yield Fault(
-                "warning", at, f"Value {value!r} of {slot.name!r} is not {wanted}", "Correct the value."
+                "warning", at, f"Value {value!r} of {slot.name!r} is not {type_error}", "Correct the value."
             )
         for text in slot.kind.spans(value):
-            if not _occurs(text.casefold(), heard):
+            words = _WORD.findall(text.casefold())
+            # Whole, or in words that were all said: an address is often put together from two messages.
+            if "".join(words) not in "".join(known_words) and not set(words) <= set(known_words):
                 yield Fault(
                     "warning",
                     at,
                     f"Value {text!r} of {slot.name!r} occurs neither in a message nor in the state",
                     "Write it as it was said, or complete the history.",
                 )
-
-
-def _occurs(text: str, heard: str) -> bool:
-    """Whole, or in words that were all said: an address is often put together from two messages."""
-    joined = "".join(_WORD.findall(text))
-    return joined in "".join(_WORD.findall(heard)) or set(_WORD.findall(text)) <= set(_WORD.findall(heard))

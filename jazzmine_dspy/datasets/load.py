@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jazzmine_dspy.datasets.label_checks import with_normal_values
-from jazzmine_dspy.datasets.problems import Problem
 from jazzmine_dspy.datasets.reader import read
 from jazzmine_dspy.datasets.schema import (
     ROLES,
     SPLITS_FILE,
     Example,
     LabelledConversation,
-    LabelledTurn,
+    Problem,
     Role,
 )
 from jazzmine_dspy.datasets.split import group, roles_hash
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import dspy
 
     from jazzmine_dspy.program.turn import TurnProgram
+
+T = TypeVar("T")
 
 OPENED_FILE = ".opened.jsonl"
 CARD_FILE = "card.md"
@@ -81,21 +83,41 @@ class Dataset:
             DatasetError: no or an unknown role is named, a role has no labelled turn, or it is ``test`` and
                 :meth:`open_test` was not called.
         """
-        wanted = self._wanted(roles)
-        found = [
+        wanted = [role for role in ROLES if role in roles]
+        unknown = [role for role in roles if role not in ROLES]
+        if unknown or not roles:
+            raise DatasetError(
+                f"Unknown split {unknown[0]!r}" if unknown else "No split is named",
+                where=str(self.path),
+                remedy=f"Use: {', '.join(ROLES)}.",
+            )
+        for role in wanted:
+            if role not in self.roles.values():
+                raise DatasetError(
+                    f"The split {role!r} is empty",
+                    where=f"{self.path / SPLITS_FILE}, field roles.{role}",
+                    remedy="Give it conversations with `datasets split`.",
+                )
+        if "test" in wanted and not self._opened:
+            raise DatasetError(
+                "The test split is closed",
+                where=str(self.path),
+                remedy="For a final report call open_test(reason), which is logged; tune on dev_a and dev_b.",
+            )
+        examples = [
             example
             for conversation in self.conversations
             if (role := self.roles[conversation.id]) in wanted
             for example in self._of(conversation, role)
         ]
         for role in wanted:
-            if not any(example.role == role for example in found):
+            if not any(example.role == role for example in examples):
                 raise DatasetError(
                     f"The split {role!r} has no labelled turn",
                     where=str(self.path / SPLITS_FILE),
                     remedy="Label turns of its conversations, or give it others with `datasets split`.",
                 )
-        return found
+        return examples
 
     @property
     def card(self) -> str:
@@ -122,33 +144,15 @@ class Dataset:
 
         return [to_dspy(example, program) for example in self.examples(split)]
 
-    def _wanted(self, roles: tuple[str, ...]) -> list[Role]:
-        wanted = [role for role in ROLES if role in roles]
-        unknown = [role for role in roles if role not in ROLES]
-        if unknown or not roles:
-            raise DatasetError(
-                f"Unknown split {unknown[0]!r}" if unknown else "No split is named",
-                where=str(self.path),
-                remedy=f"Use: {', '.join(ROLES)}.",
-            )
-        held = set(self.roles.values())
-        for role in wanted:
-            if role not in held:
-                raise DatasetError(
-                    f"The split {role!r} is empty",
-                    where=f"{self.path / SPLITS_FILE}, field roles.{role}",
-                    remedy="Give it conversations with `datasets split`.",
-                )
-        if "test" in wanted and not self._opened:
-            raise DatasetError(
-                "The test split is closed",
-                where=str(self.path),
-                remedy="For a final report call open_test(reason), which is logged; tune on dev_a and dev_b.",
-            )
-        return wanted
-
     def _of(self, conversation: LabelledConversation, role: Role) -> Iterator[Example]:
-        said = [_history_message(turn) for turn in conversation.turns]
+        said = [
+            HistoryMessage(
+                role=turn.role,
+                text=turn.text,
+                is_continuation=turn.labels is None or turn.labels.is_continuation is not False,
+            )
+            for turn in conversation.turns
+        ]
         at = reading_context(self.flows, conversation.date, conversation.locale)
         for index, labelled in enumerate(conversation.turns):
             if labelled.labels is None:
@@ -235,6 +239,14 @@ def append_opening(folder: Path, entry: Mapping[str, Any], now: dt.datetime | No
     return path
 
 
+def draw(items: Sequence[T], size: int, seed: int) -> list[T]:
+    """A sample by seed, in the order of the items; all of them where there are no more than ``size``."""
+    if size >= len(items):
+        return list(items)
+    places = random.Random(seed).sample(range(len(items)), size)
+    return [items[place] for place in sorted(places)]
+
+
 def load_dataset(path: str | Path) -> Dataset:
     """Load a dataset folder: ``flows.yaml``, ``conversations.jsonl``, and ``splits.json`` where there is one.
 
@@ -261,12 +273,6 @@ def load_dataset(path: str | Path) -> Dataset:
 
 def _raise(problem: Problem) -> None:
     raise problem.error()
-
-
-def _history_message(turn: LabelledTurn) -> HistoryMessage:
-    """The message as later turns see it; a label says whether it changes the topic."""
-    changes = turn.labels is not None and turn.labels.is_continuation is False
-    return HistoryMessage(role=turn.role, text=turn.text, is_continuation=not changes)
 
 
 def seen_conversations(manifest: Mapping[str, Any]) -> frozenset[str]:

@@ -12,15 +12,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from jazzmine_dspy.datasets.label_checks import catalogue, unknown_names
-from jazzmine_dspy.datasets.problems import Problem, explain
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
     FLOWS_FILE,
     ROLES,
     SPLITS_FILE,
     LabelledConversation,
+    Problem,
     Role,
     Splits,
+    explain,
 )
 from jazzmine_dspy.datasets.split import assign_roles, roles_hash
 from jazzmine_dspy.models.errors import DatasetError, FlowError

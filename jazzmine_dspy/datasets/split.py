@@ -1,18 +1,77 @@
-"""Roles of conversations: divided by conversation, stratified, seeded, and locked by a hash."""
+"""Roles of conversations: divided by conversation, stratified, seeded, locked by a hash; and turns that are alike."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jazzmine_dspy.datasets.near_duplicates import delexicalise
 from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE, LabelledConversation, Role
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import DatasetError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LIKENESS = 90.0
+"""Likeness from which two texts are near-duplicates, in [0, 100]; 100 for the same words in any order."""
+
+_BLOCK = 500
+"""Texts that are compared with all others at a time, so that memory grows with their number alone."""
+
+
+def delexicalise(text: str) -> str:
+    """Lower case, each run of digits as ``#``, no punctuation; what is left of templates then looks alike.
+
+    Example:
+        >>> delexicalise("Where's order 4471?!")
+        'wheres order #'
+    """
+    lowered = re.sub(r"\d+", "#", text.casefold())
+    plain = " ".join(re.sub(r"[^\w#\s]", " ", re.sub(r"['\u2019`]", "", lowered)).split())
+    return plain or " ".join(text.split())
+
+
+def near_duplicates(texts: Sequence[str]) -> list[list[int]]:
+    """For each delexicalised text the numbers of the others that are nearly the same, the most alike first.
+
+    Likeness is by the edit distance of the words in sorted order.
+
+    Example:
+        >>> near_duplicates(["where is order #", "is order # where", "a cake please"])
+        [[1], [0], []]
+    """
+    found = []
+    for number, row in enumerate(_likeness(texts, texts, LIKENESS)):
+        alike = sorted(row.nonzero()[0].tolist(), key=lambda other: (-row[other], other))
+        found.append([other for other in alike if other != number])
+    return found
+
+
+def nearest(queries: Sequence[str], texts: Sequence[str]) -> list[int]:
+    """For each query the number of the text that is most alike."""
+    lowered = [text.casefold() for text in texts]
+    return [int(row.argmax()) for row in _likeness([query.casefold() for query in queries], lowered)]
+
+
+def _likeness(
+    queries: Sequence[str], texts: Sequence[str], least: float = 0.0
+) -> Iterator[NDArray[np.float32]]:
+    """The likeness of each query to all texts, in [0, 100]; 0 below ``least``."""
+    from rapidfuzz import fuzz, process
+
+    queries, texts = ([" ".join(sorted(text.split())) for text in each] for each in (queries, texts))
+    for start in range(0, len(queries), _BLOCK):
+        yield from process.cdist(
+            queries[start : start + _BLOCK], texts, scorer=fuzz.ratio, score_cutoff=least
+        )
+
 
 _OWN_WORDS = 4
 """Words that a message of a longer conversation must have to tie it to another; everybody says "yes please"."""
@@ -55,7 +114,18 @@ def assign_roles(
         Counter({'train': 10, 'test': 4, 'dev_a': 3, 'dev_b': 3})
     """
     fixed = dict(fixed or {})
-    _check_fractions(fractions)
+    unknown = [role for role in fractions if role not in ROLES]
+    if unknown:
+        raise DatasetError(
+            f"Unknown role {unknown[0]!r}", where="fractions", remedy=f"Use: {', '.join(ROLES)}."
+        )
+    total = sum(fractions.values())
+    if min(fractions.values(), default=0.0) < 0 or not math.isclose(total, 1.0, abs_tol=1e-6):
+        raise DatasetError(
+            f"The shares of the roles are {', '.join(f'{share:g}' for share in fractions.values())}",
+            where="fractions",
+            remedy="Give shares from 0 to 1 that add up to 1.",
+        )
     _check_fixed(fixed, {conversation.id for conversation in conversations})
     free = sorted((c for c in conversations if c.id not in fixed), key=lambda conversation: conversation.id)
     random.Random(seed).shuffle(free)
@@ -99,8 +169,8 @@ def divide(
 def _tied(conversations: Sequence[LabelledConversation]) -> list[list[LabelledConversation]]:
     speakers: dict[str, list[int]] = {}
     for number, conversation in enumerate(conversations):
-        said = {_words(turn.text) for turn in conversation.turns if turn.role == "user"}
-        for words in said:
+        texts = [delexicalise(turn.text) for turn in conversation.turns if turn.role == "user"]
+        for words in {tuple(sorted(set(text.split()))) for text in texts}:
             if len(conversation.turns) == 1 or len(words) >= _OWN_WORDS:
                 speakers.setdefault(" ".join(words), []).append(number)
     largest = max(2, int(_LARGEST * len(conversations)))
@@ -115,10 +185,6 @@ def _tied(conversations: Sequence[LabelledConversation]) -> list[list[LabelledCo
                     group_of[moved] = one
                 members[one] += members.pop(other)
     return [[conversations[number] for number in sorted(group)] for group in members.values()]
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(sorted(set(delexicalise(text).split())))
 
 
 def _merged(group: Sequence[LabelledConversation]) -> LabelledConversation:
@@ -137,21 +203,6 @@ def strata(conversation: LabelledConversation) -> frozenset[str]:
             found.update(f"flow:{name}" for name in turn.labels.flows or ())
             found.update(f"command:{command.type}" for command in turn.labels.commands or ())
     return frozenset(found)
-
-
-def _check_fractions(fractions: Mapping[Role, float]) -> None:
-    unknown = [role for role in fractions if role not in ROLES]
-    if unknown:
-        raise DatasetError(
-            f"Unknown role {unknown[0]!r}", where="fractions", remedy=f"Use: {', '.join(ROLES)}."
-        )
-    total = sum(fractions.values())
-    if min(fractions.values(), default=0.0) < 0 or not math.isclose(total, 1.0, abs_tol=1e-6):
-        raise DatasetError(
-            f"The shares of the roles are {', '.join(f'{share:g}' for share in fractions.values())}",
-            where="fractions",
-            remedy="Give shares from 0 to 1 that add up to 1.",
-        )
 
 
 def _check_fixed(fixed: Mapping[str, Role], known: set[str]) -> None:
@@ -284,7 +335,7 @@ def write_splits(
             raise DatasetError(
                 "The splits are locked: other roles are in force",
                 where=str(path),
-                remedy="Keep them, or replace them and do not compare with earlier scores.",
+                remedy="Keep them, or say --replace and do not compare with earlier scores.",
             )
         path.write_text(text + "\n", "utf-8")
     except (OSError, UnicodeDecodeError) as error:

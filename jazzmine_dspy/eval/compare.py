@@ -11,10 +11,9 @@ from typing import Any
 from jazzmine_dspy.eval.evaluation import PARTS, SLICE_METRICS, Evaluation
 from jazzmine_dspy.eval.feedback import describe_labels, describe_state
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
-from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
+from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, TurnScores
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.record import Record, RecordedTurn
-from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.eval.significance import SIGNIFICANT, Loss, Paired, holm, loss, mcnemar, paired
 from jazzmine_dspy.models.errors import InputError
 

@@ -10,7 +10,7 @@ from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.feedback import feedback
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
-from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, Stage, TurnDecision
+from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.errors import InputError, LMUnansweredError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.trainable import left_to_others
@@ -80,7 +80,10 @@ def metric(
     decision, failed = _answer(pred)
     score = 0.0 if failed else worth(Objective(objective), decision, labels, turn)
     if pred_name is not None:
-        return dspy.Prediction(score=score, feedback=_words(decision, failed, labels, turn, pred_name))
+        name = pred_name.rpartition(".")[2]
+        stages = [stage for stage in STAGES if name in (stage, "fused")] or STAGES
+        faults = feedback(decision, failed, labels, turn, stages)
+        return dspy.Prediction(score=score, feedback="\n".join(faults) or "The answer is right.")
     return score if trace is None else score >= ENOUGH
 
 
@@ -120,14 +123,3 @@ def _answer(pred: Any) -> tuple[TurnDecision, str]:
 def _causes(decision: TurnDecision) -> list[str]:
     said = [record.cause or "" for record in decision.stages.values() if record.degraded]
     return [part.partition(": ")[2] for cause in said for part in cause.split("; ")]
-
-
-def _stages_of(predictor: str) -> list[Stage]:
-    name = predictor.rpartition(".")[2]
-    return [stage for stage in STAGES if name in (stage, "fused")] or list(STAGES)
-
-
-def _words(decision: TurnDecision, failed: str, labels: Labels, turn: Turn, predictor: str) -> str:
-    """What is wrong with an answer, for a language model that rewrites the prompt."""
-    found = feedback(decision, failed, labels, turn, _stages_of(predictor))
-    return "\n".join(each.text for each in found) or "The answer is right."

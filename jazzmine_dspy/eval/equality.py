@@ -69,18 +69,13 @@ def value_key(value: Any) -> Hashable:
     return ("list", tuple(value_key(item) for item in value))
 
 
-def command_key(command: Command, turn: Turn) -> Key:
-    """What a command is compared by: its type and arguments, as its kind says; values as in :func:`value_key`.
+def command_keys(commands: Sequence[Command], turn: Turn) -> list[Key]:
+    """What commands are compared by, in order: type and arguments, as the kind says; values as in :func:`value_key`.
 
     The topic of a question is free text and left out; which flows a clarification lists counts, their order
     does not; a flow left open is the one that the turn's state says.
     """
-    return command.key(turn, value_key)
-
-
-def command_keys(commands: Sequence[Command], turn: Turn) -> list[Key]:
-    """The keys of several commands, in order."""
-    return [command_key(command, turn) for command in commands]
+    return [command.key(turn, value_key) for command in commands]
 
 
 def held_after(turn: Turn, commands: Sequence[Command]) -> dict[tuple[str, str], Hashable]:

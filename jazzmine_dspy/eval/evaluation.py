@@ -10,8 +10,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.intervals import Metric, Resamples, summarise
-from jazzmine_dspy.eval.metrics import LARGEST
-from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.eval.metrics import LARGEST, TurnScores
 from jazzmine_dspy.eval.significance import Difference, paired_metric
 from jazzmine_dspy.models.decision import STAGES, StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Labels
@@ -15,11 +14,8 @@ from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import STAGES, Stage, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 
-UNUSABLE = "unusable"
-"""The class of an answer that could not be read, or did not fit the state."""
-
 _SHOWN = 200
-"""Characters of a message that a finding quotes."""
+"""Characters of a message that feedback quotes."""
 
 LABELLED: Mapping[Stage, tuple[tuple[str, str], ...]] = {
     "enhance": (
@@ -32,31 +28,10 @@ LABELLED: Mapping[Stage, tuple[tuple[str, str], ...]] = {
 """The labels of each stage, with the fields of an answer that they are for."""
 
 
-@dataclass(frozen=True)
-class Feedback:
-    """One thing that is wrong with an answer.
-
-    Args:
-        field: Of the answer, such as ``commands``; "" where no field could be read.
-        wanted: What the label says, in words.
-        got: What was answered, in words.
-        kind: Its class: findings of one class are mended by one sentence of a prompt.
-        text: The whole of it, in words.
-        said: What the user said.
-    """
-
-    field: str
-    wanted: str
-    got: str
-    kind: tuple[str, ...]
-    text: str
-    said: str
-
-
 def feedback(
     decision: TurnDecision, failed: str, labels: Labels, turn: Turn, stages: Sequence[Stage] = STAGES
-) -> tuple[Feedback, ...]:
-    """What is wrong with an answer, by the labels of its turn.
+) -> list[str]:
+    """What is wrong with an answer, by the labels of its turn: one text for each fault.
 
     Args:
         decision: The answer.
@@ -71,15 +46,15 @@ def feedback(
         >>> labels = Labels.model_validate({"commands": [right]})
         >>> said = {"enhancement": Enhancement(enhanced_query="x"), "selection": Selection()}
         >>> found = TurnDecision(**said, commands=[{**right, "type": "set_slot"}])
-        >>> print(feedback(found, "", labels, Turn(text="no, the 14th"))[0].text)
+        >>> print(feedback(found, "", labels, Turn(text="no, the 14th"))[0])
         expected correct_slot day=2026-03-14, got set_slot; the user said 'no, the 14th'
     """
     said = " ".join(turn.text.split())[:_SHOWN]
     if failed:
-        return (unusable(failed, said),)
+        return [f"The answer could not be used: {failed.rstrip('.')}."]
     wanted = labels.model_dump(mode="json")
     given = {**decision.enhancement.model_dump(mode="json"), "flows": list(decision.selection.flows)}
-    found: list[Feedback] = []
+    faults: list[str] = []
     for stage in stages:
         if stage != "enhance" and stage_score(stage, decision, labels, turn) == 1.0:
             continue
@@ -87,17 +62,10 @@ def feedback(
             if wanted[label] is None:
                 continue
             if field == "commands":
-                found += _of_commands(decision.commands, labels.commands or (), turn, said)
+                faults += _command_faults(decision.commands, labels.commands or (), turn, said)
             elif wanted[label] != given[field]:
-                right, wrong = _shown(wanted[label]), _shown(given[field])
-                text = f"{field} should be {right}, not {wrong}."
-                found.append(Feedback(field, right, wrong, (field,), text, said))
-    return tuple(found)
-
-
-def unusable(why: str, said: str = "") -> Feedback:
-    """The finding that an answer could not be used."""
-    return Feedback("", "", "", (UNUSABLE,), f"The answer could not be used: {why.rstrip('.')}.", said)
+                faults.append(f"{field} should be {_shown(wanted[label])}, not {_shown(given[field])}.")
+    return faults
 
 
 def in_words(command: Command, beside: Command | None = None) -> str:
@@ -119,9 +87,7 @@ def in_words(command: Command, beside: Command | None = None) -> str:
     )
 
 
-def _of_commands(
-    given: Sequence[Command], wanted: Sequence[Command], turn: Turn, said: str
-) -> list[Feedback]:
+def _command_faults(given: Sequence[Command], wanted: Sequence[Command], turn: Turn, said: str) -> list[str]:
     """What is missing, wrong or too much; what lies nearest together is told as one."""
     mine, right = command_keys(given, turn), command_keys(wanted, turn)
     missing = [one for one, key in zip(wanted, right, strict=True) if key not in mine]
@@ -132,18 +98,15 @@ def _of_commands(
         near = extra.pop(alike.index(max(alike))) if alike else None
         pairs.append((lost, near))
     pairs += [(None, each) for each in extra]
-    found = []
+    faults = []
     for one, other in pairs:
         expected = in_words(one) if one is not None else "no command"
         got = in_words(other, one) if other is not None else "nothing"
-        kind = ("commands", one.type if one is not None else "", other.type if other is not None else "")
-        text = f"expected {expected}, got {got}; the user said {said!r}"
-        found.append(Feedback("commands", expected, got, kind, text, said))
-    if not found:
+        faults.append(f"expected {expected}, got {got}; the user said {said!r}")
+    if not faults:
         expected, got = (", ".join(map(in_words, commands)) for commands in (wanted, given))
-        text = f"expected the commands in this order: {expected}; got {got}; the user said {said!r}"
-        found.append(Feedback("commands", expected, got, ("commands", "order", "order"), text, said))
-    return found
+        faults.append(f"expected the commands in this order: {expected}; got {got}; the user said {said!r}")
+    return faults
 
 
 def _alike(one: Command, other: Command) -> int:

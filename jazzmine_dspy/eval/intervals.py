@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
-from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.eval.metrics import Part, ScoreTerm, TurnScores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +108,7 @@ def summarise(
         Metrics by name, sorted. A metric that no turn scores is left out.
 
     Example:
-        >>> from jazzmine_dspy.eval.score_terms import mean
+        >>> from jazzmine_dspy.eval.metrics import mean
         >>> rows = [{"right": mean(i % 4 > 0)} for i in range(120)]
         >>> found = summarise(rows, [f"c{i // 3}" for i in range(120)])["right"]
         >>> found.value, found.n, found.clusters, 0.6 < found.low < 0.75 < found.high < 0.9
@@ -140,7 +140,11 @@ def _metric(name: str, scores: Sequence[TurnScores], draws: Resamples, largest: 
     if min(faulty, fruitful) < min(ENOUGH_VARIED, clusters / 2):
         turns = sum(any(part.denominator for part in term.parts) for term in terms)
         share = value / largest
-        low, high = wilson(share, _effective_size(share, error / largest, clusters, turns))
+        # The number of independent trials that vary as much; where nothing varies, each conversation counts once.
+        variance, trials = (error / largest) ** 2, float(clusters)
+        if variance >= 1e-15:
+            trials = max(1.0, min(turns, share * (1.0 - share) / variance))
+        low, high = wilson(share, trials)
         return Metric(value, low * largest, high * largest, len(terms), clusters, "wilson")
     if clusters < ENOUGH_CLUSTERS:
         spread = t_quantile(0.975, clusters - 1) * error
@@ -175,14 +179,6 @@ def linearise(tops: Floats, bottoms: Floats) -> tuple[float, Floats]:
     return float(ratios.mean()), np.mean((tops - ratios * bottoms) / totals, axis=0)
 
 
-def _effective_size(share: float, error: float, clusters: int, turns: int) -> float:
-    """The number of independent trials that vary as much; where nothing varies, each conversation counts once."""
-    variance = error**2
-    if variance < 1e-15:
-        return clusters
-    return max(1.0, min(turns, share * (1.0 - share) / variance))
-
-
 def wilson(share: float, n: float) -> tuple[float, float]:
     """Wilson's 95 % interval for a share of n independent trials, n not always whole.
 
@@ -200,13 +196,12 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 
 def pooled(scores: Sequence[TurnScores], name: str) -> float | None:
     """The score of one metric over turns, without an interval; None where no turn says anything."""
-    sums: dict[str, tuple[float, float]] = {}
+    sums: dict[str, Part] = {}
     for turn in scores:
         for part in turn[name].parts if name in turn else ():
-            top, bottom = sums.get(part.name, (0.0, 0.0))
-            sums[part.name] = (top + part.numerator, bottom + part.denominator)
-    ratios = [top / bottom for top, bottom in sums.values() if bottom]
-    return sum(ratios) / len(ratios) if ratios else None
+            _, top, bottom = sums.get(part.name, Part("", 0.0, 0.0))
+            sums[part.name] = Part(part.name, top + part.numerator, bottom + part.denominator)
+    return ScoreTerm(tuple(sums.values())).value
 
 
 def t_quantile(level: float, freedom: int) -> float:

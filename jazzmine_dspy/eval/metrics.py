@@ -1,8 +1,11 @@
-"""What a decision is worth against labels, for each stage and for the whole turn."""
+"""What a decision is worth against labels, for each stage and for the whole turn; and how scores of turns add up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.equality import (
@@ -14,19 +17,85 @@ from jazzmine_dspy.eval.equality import (
     slot_pairs,
     words,
 )  # fmt: skip
-from jazzmine_dspy.eval.score_terms import (
-    ScoreTerm,
-    TurnScores,
-    class_f1,
-    f1,
-    f1_of,
-    flag_f1,
-    mean,
-    overlap,
-)  # fmt: skip
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Selection, Stage, TurnDecision
 from jazzmine_dspy.models.turn import Turn
+
+
+class Part(NamedTuple):
+    """A numerator and a denominator; ``name`` tells the classes of a macro average apart."""
+
+    name: str
+    numerator: float
+    denominator: float
+
+
+@dataclass(frozen=True)
+class ScoreTerm:
+    """What a turn adds to a score: its parts are summed over turns, divided, and averaged over part names.
+
+    A mean adds (value, 1); a micro F1 adds (2 tp, 2 tp + fp + fn), which may be (0, 0): the turn is scored,
+    yet says nothing either way.
+
+    Example:
+        >>> mean(0.5).value, f1(tp=1, fp=1, fn=0).value, f1(tp=0, fp=0, fn=0).value
+        (0.5, 0.6666666666666666, None)
+    """
+
+    parts: tuple[Part, ...]
+
+    @property
+    def value(self) -> float | None:
+        """The score of this turn alone, or None where it says nothing."""
+        ratios = [part.numerator / part.denominator for part in self.parts if part.denominator]
+        return sum(ratios) / len(ratios) if ratios else None
+
+
+TurnScores = Mapping[str, ScoreTerm]
+"""Metric names to contributions. A metric that is absent does not apply to the turn, or was not labelled."""
+
+
+def mean(value: float) -> ScoreTerm:
+    """A value that is averaged over turns."""
+    return ScoreTerm((Part("", float(value), 1.0),))
+
+
+def f1(*, tp: float, fp: float, fn: float) -> ScoreTerm:
+    """Counts for a micro F1."""
+    return ScoreTerm((_f1_part("", tp, fp, fn),))
+
+
+def f1_of(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> ScoreTerm:
+    """Counts for a micro F1 over two bags: an item said twice must be wanted twice."""
+    tp, fp, fn = overlap(answer, gold)
+    return f1(tp=tp, fp=fp, fn=fn)
+
+
+def flag_f1(answer: bool | None, gold: bool) -> ScoreTerm:
+    """Counts for the F1 of a yes; None is no answer, which finds nothing."""
+    return f1(tp=bool(gold and answer), fp=bool(answer and not gold), fn=bool(gold and not answer))
+
+
+def class_f1(answer: str | None, gold: str, classes: Collection[str]) -> ScoreTerm:
+    """Counts for a macro F1: one part for each class."""
+    return ScoreTerm(
+        tuple(
+            _f1_part(name, tp=gold == name == answer, fp=answer == name != gold, fn=gold == name != answer)
+            for name in classes
+        )
+    )
+
+
+def overlap(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> tuple[int, int, int]:
+    """How many items two bags share, how many only the answer has, and how many only gold has."""
+    said, wanted = Counter(answer), Counter(gold)
+    tp = (said & wanted).total()
+    return tp, said.total() - tp, wanted.total() - tp
+
+
+def _f1_part(name: str, tp: float, fp: float, fn: float) -> Part:
+    return Part(name, 2.0 * tp, 2.0 * tp + fp + fn)
+
 
 SENTIMENTS = ("negative", "neutral", "positive")
 RECALL_AT = (1, 3, 5)
@@ -223,7 +292,9 @@ def _selection(decision: TurnDecision | None, labels: Labels) -> dict[str, Score
         if gold:
             scores["in_scope_accuracy"] = mean(exact)
             scores |= {f"recall_at_{k}": mean(_found(answer, gold, k)) for k in RECALL_AT}
-    if _out_of_scope(labels):
+    is_other = labels.intent == "out_of_scope" or any(c.type == "out_of_scope" for c in labels.commands or ())
+    # Beside a task that the assistant does have, an empty selection would be wrong.
+    if is_other and not labels.flows:
         scores["out_of_scope_recall"] = mean(answer is not None and not answer.flows)
     return scores
 
@@ -232,12 +303,6 @@ def _found(answer: Selection | None, gold: Collection[str], k: int) -> bool:
     """Whether all flows are among the first k candidates, or the first n where n > k of them are wanted."""
     first = [name for name, _ in answer.candidates[: max(k, len(gold))]] if answer else []
     return set(gold) <= set(first)
-
-
-def _out_of_scope(labels: Labels) -> bool:
-    told = labels.intent == "out_of_scope" or any(c.type == "out_of_scope" for c in labels.commands or ())
-    # Beside a task that the assistant does have, an empty selection would be wrong.
-    return told and not labels.flows
 
 
 def _commands(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict[str, ScoreTerm]:

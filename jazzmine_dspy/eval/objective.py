@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, commands_f1, score_turn
-from jazzmine_dspy.eval.score_terms import ScoreTerm, TurnScores, mean
+from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, ScoreTerm, commands_f1, mean, score_turn
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
 
@@ -24,7 +23,6 @@ CONSTRAINTS = (*OBJECTIVES, "unchanged_kept", "entity_recall_in_rewrite", "senti
 """Metrics that a run can hold: what is lost of them has a limit. More of ``sentiment_mae`` is a loss."""
 
 _SMOOTH = {"rewrite_exact": "rewrite_token_f1", "rewrite_needed_exact": "rewrite_token_f1"}
-_BY_FLOWS = frozenset({"commands_exact", "flow_set_exact", "flow_order_exact", "joint_goal"})
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,6 @@ class Objective:
             return None if right is None else mean(right)
         found = score_turn(decision, labels, turn)
         return found[_SMOOTH.get(self.metric, self.metric)] if self.metric in found else None
-
-    def refusal(self, right: float) -> TurnScores:
-        """Scores of a turn that stands for a message out of scope: right where no flow is started.
-
-        Nothing where the metric does not tell whether a flow is started.
-        """
-        held: dict[str, ScoreTerm] = {self.metric: mean(right)}
-        return held if self.metric in _BY_FLOWS else {}
 
     def broken_constraints(self, ours: Evaluation, theirs: Evaluation) -> tuple[str, ...]:
         """The constraints that one program breaks against another, on the turns that both answered, in words."""

@@ -10,7 +10,7 @@ from typing import Any
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, inconclusive_reason
 from jazzmine_dspy.eval.feedback import describe_decision
-from jazzmine_dspy.eval.score_terms import Part, ScoreTerm, TurnScores
+from jazzmine_dspy.eval.metrics import Part, ScoreTerm, TurnScores
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file

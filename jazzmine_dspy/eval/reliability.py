@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import wilson
@@ -21,24 +22,22 @@ def confusions(turns: Iterable[TurnResult]) -> Counter[tuple[str, str]]:
     remains is paired with ``(none)``, as is an answer of no flow where none is wanted. A crash answers
     ``(crashed)``.
     """
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for turn in turns:
         if turn.example.labels.flows is None:
             continue
         gold = list(dict.fromkeys(turn.example.labels.flows))
         if turn.decision is None:
-            found.update((flow, CRASHED) for flow in gold or [NONE])
+            counts.update((flow, CRASHED) for flow in gold or [NONE])
             continue
         answer = list(dict.fromkeys(turn.decision.selection.flows))
         if not gold and not answer:
-            found[NONE, NONE] += 1
-        found.update((flow, flow) for flow in gold if flow in answer)
+            counts[NONE, NONE] += 1
+        counts.update((flow, flow) for flow in gold if flow in answer)
         missing = [flow for flow in gold if flow not in answer]
         extra = [flow for flow in answer if flow not in gold]
-        for index in range(max(len(missing), len(extra))):
-            wanted = missing[index] if index < len(missing) else NONE
-            found[wanted, extra[index] if index < len(extra) else NONE] += 1
-    return found
+        counts.update(zip_longest(missing, extra, fillvalue=NONE))
+    return counts
 
 
 @dataclass(frozen=True)
@@ -92,13 +91,10 @@ def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reli
     groups: list[list[tuple[float, float]]] = [[] for _ in range(bins)]
     for pair in pairs:
         groups[min(bins - 1, int(pair[0] * bins))].append(pair)
-    found = tuple(_bin(held) for held in groups if held)
-    ece = sum(one.n * abs(one.confidence - one.accuracy) for one in found) / len(pairs)
-    return Reliability(found, ece, len(pairs))
-
-
-def _bin(pairs: Sequence[tuple[float, float]]) -> Bin:
-    n = len(pairs)
-    accuracy = sum(right for _, right in pairs) / n
-    low, high = wilson(accuracy, n)
-    return Bin(n, sum(sure for sure, _ in pairs) / n, accuracy, low, high)
+    filled = []
+    for group in filter(None, groups):
+        n = len(group)
+        accuracy = sum(right for _, right in group) / n
+        filled.append(Bin(n, sum(sure for sure, _ in group) / n, accuracy, *wilson(accuracy, n)))
+    ece = sum(one.n * abs(one.confidence - one.accuracy) for one in filled) / len(pairs)
+    return Reliability(tuple(filled), ece, len(pairs))

@@ -10,8 +10,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS, Resamples, linearise, part_sums, t_quantile
-from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER, TurnScores, mean
 from jazzmine_dspy.models.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
 POWER = 0.80
 """Share of samples that show a difference as large as the detectable one."""
+
+_DETECTABLE = NormalDist().inv_cdf(0.95) + NormalDist().inv_cdf(POWER)
+"""Standard errors that the detectable difference is away from none."""
 
 
 class Linear:
@@ -62,14 +64,13 @@ class Linear:
         scored = [metric in left or metric in right for left, right in zip(a, b, strict=True)]
         self.counts = np.bincount(np.array(draws.of_turn)[scored], minlength=draws.size).astype(np.float64)
         self.n, self.conversations = sum(scored), int((self.counts > 0).sum())
-        self.error = self._error(draws.size)
-
-    def _error(self, clusters: int) -> float:
-        error = math.sqrt(clusters / max(1, clusters - 1) * sum(x * x for x in self.moved.tolist()))
-        if clusters < 2:
+        spread = draws.size / max(1, draws.size - 1) * sum(x * x for x in self.moved.tolist())
+        self.error = math.sqrt(spread)
+        if draws.size < 2:
             # One conversation says nothing about how others differ.
-            return max(error, 1.0)
-        return error if error >= 1e-12 else 1.0 / self.n
+            self.error = max(self.error, 1.0)
+        elif self.error < 1e-12:
+            self.error = 1.0 / self.n
 
     @property
     def parts(self) -> Floats:
@@ -105,6 +106,11 @@ class Difference:
     n: int
     detectable: float
 
+    @property
+    def error(self) -> float:
+        """The standard error of the difference."""
+        return self.detectable / _DETECTABLE
+
 
 def paired_metric(
     a: Sequence[TurnScores],
@@ -129,7 +135,6 @@ def paired_metric(
         InputError: the lengths differ, or the metric scores no turn of a side.
     """
     pair = Linear(a, b, clusters, name)
-    normal = NormalDist().inv_cdf
     low, high = pair.interval(largest)
     return Difference(
         value=pair.value,
@@ -137,7 +142,7 @@ def paired_metric(
         high=high,
         lower_bound_one_sided=max(-largest, pair.value - pair.t(0.95) * pair.error),
         n=pair.n,
-        detectable=(normal(0.95) + normal(POWER)) * pair.error,
+        detectable=_DETECTABLE * pair.error,
     )
 
 
@@ -231,7 +236,7 @@ def paired(
         InputError: no turn of a side is scored by the metric.
 
     Example:
-        >>> from jazzmine_dspy.eval.score_terms import mean
+        >>> from jazzmine_dspy.eval.metrics import mean
         >>> old = [{"right": mean(i % 2)} for i in range(80)]
         >>> new = [{"right": mean(i % 4 > 0)} for i in range(80)]
         >>> pair = paired(old, new, [f"c{i // 2}" for i in range(80)], "right")

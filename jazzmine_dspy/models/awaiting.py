@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from jazzmine_dspy.models.errors import JazzmineError
+
+R = TypeVar("R")
 
 _ASKED_FOR: contextvars.ContextVar[str] = contextvars.ContextVar("jazzmine_asked_for", default="")
 
@@ -66,16 +69,30 @@ class Stale(Awaiting):
 
 
 class AwaitingGroup(list[Awaiting]):
-    """Awaited answers of several pieces of work, so that each is asked about before the whole stops."""
+    """Awaited answers of several pieces of work, so that each is asked about before the whole stops.
+
+    As a context it raises at its end what :meth:`check` raises.
+    """
+
+    def __enter__(self) -> AwaitingGroup:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.check()
+
+    def attempt(self, work: Callable[[], R]) -> R | None:
+        """The result of a piece of work; None where it awaits an answer."""
+        try:
+            return work()
+        except Awaiting as awaiting:
+            self.append(awaiting)
+            return None
 
     @property
     def folder(self) -> str:
         """Where the requests of the first lie."""
         return self[0].folder
-
-    def add(self, awaiting: Awaiting) -> None:
-        """Note what one piece of work awaits."""
-        self.append(awaiting)
 
     def check(self) -> None:
         """Raise one `Awaiting` for all that was noted, if anything was."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.program.heads import NONE
 from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _STEPS = 300
 

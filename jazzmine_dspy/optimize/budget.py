@@ -51,11 +51,6 @@ class Budget:
         return None if left is None else self.calls + left
 
     @property
-    def by_estimate(self) -> bool:
-        """Whether the calls that are left are an estimate, because tokens or money are limited."""
-        return self.meter.max_tokens is not None or self.meter.max_money is not None
-
-    @property
     def minutes(self) -> float:
         """Minutes so far."""
         return (self._clock() - self._started) / 60.0

@@ -35,22 +35,12 @@ def open_dataset(recipe: Recipe) -> Dataset:
     """Read the dataset of a recipe and check that the run can use it, and that all that the recipe names exists.
 
     Raises:
-        RecipeError: an optimizer or a decider is not registered, or no label fits the objective or a constraint.
+        RecipeError: an optimizer or a decider is not registered, or its package cannot be imported; or no label fits
+            the objective or a constraint.
         DatasetError: the dataset is broken, or one of its parts is empty.
     """
     dataset = load_dataset(recipe.dataset)
     named(recipe.optimizer)
-    _check_deciders(recipe)
-    check_labels(recipe, dataset)
-    return dataset
-
-
-def _check_deciders(recipe: Recipe) -> None:
-    """Check that the deciders of a recipe are registered.
-
-    Raises:
-        RecipeError: a decider is not registered, or its package cannot be imported.
-    """
     for name in recipe.deciders:
         try:
             known = name not in BUILT_IN and DECIDERS.get(name) is not None
@@ -64,6 +54,8 @@ def _check_deciders(recipe: Recipe) -> None:
                 where=f"deciders of {recipe.name}",
                 remedy=f"Known are {', '.join(DECIDERS) or 'none'}: install the package that has it.",
             )
+    check_labels(recipe, dataset)
+    return dataset
 
 
 def check_labels(recipe: Recipe, dataset: Dataset) -> None:
@@ -74,7 +66,15 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
         RecipeError: a part has no label for the objective, or for a constraint; the remedy names what has.
     """
     parts: dict[str, Sequence[Example]] = {role: dataset.examples(role) for role in PARTS}
-    parts["test"] = _closed(dataset)
+    # Labels that the test part has, without the texts of its turns.
+    parts["test"] = [
+        Example(
+            conversation_id=conversation.id, turn_id=conversation.turn_id(index), turn=Turn(text="…"),
+            labels=turn.labels or Labels(), role="test", line=1,
+        )
+        for conversation in dataset.conversations if dataset.roles[conversation.id] == "test"
+        for index, turn in enumerate(conversation.turns) if turn.labels is not None
+    ]  # fmt: skip
     if not parts["test"]:
         raise DatasetError(
             "The split 'test' has no labelled turn",
@@ -96,18 +96,6 @@ def check_labels(recipe: Recipe, dataset: Dataset) -> None:
                 if able
                 else "Label the turns: no objective has labels in every part.",
             )
-
-
-def _closed(dataset: Dataset) -> Sequence[Example]:
-    """Labels that the test part has, without the texts of its turns."""
-    conversations = [c for c in dataset.conversations if dataset.roles[c.id] == "test"]
-    return [
-        Example(
-            conversation_id=conversation.id, turn_id=conversation.turn_id(index), turn=Turn(text="…"),
-            labels=turn.labels or Labels(), role="test", line=1,
-        )
-        for conversation in conversations for index, turn in enumerate(conversation.turns) if turn.labels is not None
-    ]  # fmt: skip
 
 
 def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> str:

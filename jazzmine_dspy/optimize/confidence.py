@@ -1,14 +1,17 @@
-"""Fit the confidence of turns that are decided locally, and the gate on it."""
+"""Fit the confidence of turns that are decided locally and the gate on it; check on turns of service that it holds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.decision import STAGES
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.gates import (
     DELTA,
@@ -19,9 +22,12 @@ from jazzmine_dspy.optimize.gates import (
     crossing,
     floored,
     passing,
+    upper_bound,
 )
 from jazzmine_dspy.program.heads.acts.ridge import logistic
-from jazzmine_dspy.program.turn_confidence import TurnConfidence, features_of
+from jazzmine_dspy.program.local.understanding import acts_head
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.turn_confidence import TurnConfidence, features_of, in_force
 
 PULL = 2.0
 """Regularization strength towards the start values: the higher, the less turns move a factor."""
@@ -42,6 +48,7 @@ class ConfidenceRow(NamedTuple):
         among: Rows of the same value are left out together: a conversation, or a registry if the fit is to hold for
             other registries.
         weight: Weight in the fit.
+        turn: The turn itself; None for a row that was made otherwise.
     """
 
     features: dict[str, float]
@@ -49,6 +56,7 @@ class ConfidenceRow(NamedTuple):
     group: str
     among: str = ""
     weight: float = 1.0
+    turn: TurnResult | None = None
 
 
 def confidence_rows(turns: Iterable[TurnResult], registry: FlowRegistry) -> list[ConfidenceRow]:
@@ -58,7 +66,7 @@ def confidence_rows(turns: Iterable[TurnResult], registry: FlowRegistry) -> list
         score, key = turn.scores.get("commands_exact"), turn.example.conversation_id
         if turn.decision is not None and score is not None:
             features = features_of(turn.example.turn, registry, turn.decision)
-            rows.append(ConfidenceRow(features, bool(score.value), key, key))
+            rows.append(ConfidenceRow(features, bool(score.value), key, key, turn=turn))
     return rows
 
 
@@ -100,9 +108,9 @@ def folds_of(rows: Sequence[ConfidenceRow]) -> list[int]:
     return [fold_of[row.among] for row in rows]
 
 
-def is_closed(turn: TurnResult) -> bool:
+def is_closed(turn: TurnResult | None) -> bool:
     """Whether rules decided the turn as a whole."""
-    stages = turn.decision.stages if turn.decision is not None else {}
+    stages = turn.decision.stages if turn is not None and turn.decision is not None else {}
     return bool(stages) and all(stages[stage].source == "rule" for stage in STAGES[1:])
 
 
@@ -166,3 +174,87 @@ def set_gate(
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
     return passed._replace(reason=reason)
+
+
+class Audit(NamedTuple):
+    """How often a program is wrong on the turns that it decides without a language model.
+
+    Args:
+        target: Share of these turns that may be wrong.
+        error: Share that was wrong.
+        low, high: One-sided bounds of the error, each with 90 % confidence. Similar turns of one conversation count as
+            one.
+        n: Labelled turns.
+        local: Labelled turns that are decided without a language model.
+    """
+
+    target: float
+    error: float
+    low: float
+    high: float
+    n: int
+    local: int
+
+    @property
+    def broken(self) -> bool:
+        """Whether the lower bound of the error exceeds the target."""
+        return self.low > self.target
+
+    def in_words(self) -> str:
+        """One sentence."""
+        verdict = (
+            "missed"
+            if self.broken
+            else "held"
+            if self.high <= self.target
+            else "neither held nor missed surely"
+        )
+        return (
+            f"audit: {self.local} of {self.n} turns are decided locally, {100 * self.error:.1f} % of them wrong; with "
+            f"90 % confidence at least {100 * self.low:.1f} % and at most {100 * self.high:.1f} %: the target of "
+            f"{100 * self.target:g} % is {verdict}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {**self._asdict(), "broken": self.broken}
+
+
+def audit(
+    program: TurnProgram,
+    examples: Sequence[Example],
+    *,
+    target_error: float = TARGET_ERROR,
+    delta: float = DELTA,
+) -> Audit:
+    """Check a gate on labelled turns, without a language model.
+
+    Args:
+        program: Its gate is checked: that of its policy, else that of the package.
+        examples: Turns of service with labelled commands.
+        target_error: Share of the turns decided locally that may be wrong.
+        delta: Probability that a bound is false.
+
+    Raises:
+        InputError: the program has no gate, or no turn has labelled commands.
+    """
+    policy = program.policy
+    model = in_force(policy.turn_confidence, acts_head(program.bindings))
+    if model is None:
+        raise InputError(
+            "The program has no gate to audit",
+            remedy="Compile it on more labelled conversations, or bind the bundled embedding model.",
+        )
+    cascade_gate = dict(policy.deciders).get("local")
+    gate = model.gate if cascade_gate is None else cascade_gate
+    decided = evaluate(program.with_policy("local"), examples).turns
+    rows = confidence_rows(decided, program.registry)
+    if not rows:
+        raise InputError("No turn has labelled commands", remedy="Label the commands of some turns.")
+    # Turns that rules decide as a whole pass every gate.
+    confidences = [1.0 if is_closed(row.turn) else model.probability(row.features) for row in rows]
+    right, groups = [row.right for row in rows], [row.group for row in rows]
+    passed = passing(confidences, right, groups, gate, delta)
+    wrong = passed.error * passed.worth
+    low = 1.0 - upper_bound(passed.worth - wrong, passed.worth, delta) if wrong else 0.0
+    return Audit(target_error, passed.error, low, passed.bound, len(rows), passed.accepted)

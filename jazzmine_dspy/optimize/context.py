@@ -1,33 +1,67 @@
-"""What does not change while a run is under way."""
+"""What does not change while a run is under way, and who watches it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import dspy
 
 from jazzmine_dspy.datasets import Dataset
+from jazzmine_dspy.datasets.load import draw
 from jazzmine_dspy.datasets.schema import Example, Role
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.interrupted import BestSoFar
+from jazzmine_dspy.optimize.optimizers.registry import Optimizer
 from jazzmine_dspy.optimize.previous import PreviousProgram
-from jazzmine_dspy.optimize.progress import Progress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.batch import hands
 from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 
-if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.optimizers.registry import Optimizer
+
+class Progress(Protocol):
+    """Watches a run. Duties: never raise, never write to stdout where that carries a document."""
+
+    def phase(self, name: str, total: int | None) -> None:
+        """A phase begins; ``total`` steps are expected, None where that is not known."""
+        ...
+
+    def step(self, done: int, total: int | None, *, best: float | None, spent: Mapping[str, Any]) -> None:
+        """A step is done; best score so far, and what the run has spent."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
+        ...
+
+
+class NullProgress:
+    """Tells nobody."""
+
+    def phase(self, name: str, total: int | None) -> None:
+        """Nothing."""
+
+    def step(self, done: int, total: int | None, *, best: float | None, spent: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
 
 PARTS: tuple[Role, ...] = ("train", "dev_a", "dev_b")
 """The parts that a run learns from and chooses by: all but the test part."""
@@ -100,10 +134,7 @@ class RunContext:
 
     def sample(self, examples: Sequence[Example], size: int, salt: int) -> list[Example]:
         """A seeded sample in the order of the file; all examples if ``size`` is 0."""
-        if not size or size >= len(examples):
-            return list(examples)
-        indices = random.Random(self.recipe.seed * 7919 + salt).sample(range(len(examples)), size)
-        return [examples[index] for index in sorted(indices)]
+        return draw(examples, size or len(examples), self.recipe.seed * 7919 + salt)
 
     @contextmanager
     def asking(self) -> Iterator[None]:

@@ -52,26 +52,24 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
         return "The run ended before its program was tried on the test turns."
     calls = shipped.usage["lm_calls_per_turn"]
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
+    by = state.ships
+    if state.base_ships:
+        by = "the base program: nothing that was compiled promised more"
+    elif state.stays:
+        by = "the program as it was: nothing else promised more"
+    gain = difference(state.systems, "shipped", BASE, metric)
+    over_base = ""
+    if gain is not None and not state.base_ships:
+        over_base = (
+            f", {_per_cent(abs(gain.value))} points {'more' if gain.value >= 0 else 'fewer'} than the base"
+        )
+        if gain.low is None or gain.high is None or gain.low <= 0 <= gain.high:
+            over_base += ", which may be chance"
     outage = " The language model did not answer, so no program that asks it was judged."
     return (
-        f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {_shipped_words(state)}"
-        f"{_over_base(context, state)}; {asks}." + (outage if state.unanswered else "")
+        f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {by}"
+        f"{over_base}; {asks}." + (outage if state.unanswered else "")
     )
-
-
-def _shipped_words(state: RunState) -> str:
-    if state.base_ships:
-        return "the base program: nothing that was compiled promised more"
-    return "the program as it was: nothing else promised more" if state.stays else state.ships
-
-
-def _over_base(context: RunContext, state: RunState) -> str:
-    gain = difference(state.systems, "shipped", BASE, context.recipe.objective)
-    if state.base_ships or gain is None:
-        return ""
-    words = f"{_per_cent(abs(gain.value))} points {'more' if gain.value >= 0 else 'fewer'} than the base"
-    significant = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
-    return f", {words}" if significant else f", {words}, which may be chance"
 
 
 def first_line(context: RunContext, state: RunState) -> str:
@@ -187,11 +185,16 @@ def choosing(context: RunContext, state: RunState) -> Choosing:
             "with the choices made before"
         )
     recall, head = local.trained.recall, local.trained.head
+    open_set = (head.facts.get("open_set") or {}) if head is not None else {}
+    by = f"found, against {open_set.get('negatives')}"
     return Choosing(
         words=words,
         recall=list(recall.choices) if recall is not None else [],
         reliability=local.trained.reliability,
-        open_set=_open_set(head.facts if head is not None else {}),
+        open_set=[
+            OpenSetScore(name, {by: float(share)}, kept=name == open_set["kept"])
+            for name, share in (open_set.get("recall_at_small_loss") or {}).items()
+        ],
     )
 
 
@@ -227,17 +230,6 @@ def _lost_by_cascades(state: RunState) -> Iterator[str]:
         ]
         if lost:
             yield f"{each.name}, enhancement against {model.name}: {'; '.join(lost)}"
-
-
-def _open_set(facts: Mapping[str, Any]) -> list[OpenSetScore]:
-    """Scores that the training of the head compared, read from its facts."""
-    open_set = facts.get("open_set") or {}
-    by = f"found, against {open_set.get('negatives')}"
-    compared = open_set.get("recall_at_small_loss") or {}
-    return [
-        OpenSetScore(name, {by: float(recall)}, kept=name == open_set["kept"])
-        for name, recall in compared.items()
-    ]
 
 
 def changed_turns(objective: Objective, systems: Mapping[str, Evaluation | None]) -> list[Change]:

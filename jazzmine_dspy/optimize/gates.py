@@ -159,8 +159,7 @@ def certified_gate(
         return Gate(NEVER, False, 1.0, 0, 0, 0.0, 0.0, f"no turn could tell: {needed} would be needed")
     scores = np.asarray(confidences, float)
     wrong = 1.0 - np.asarray(right, float)
-    names = np.asarray(groups, dtype=str)
-    effect = design_effect(names)
+    effect = design_effect(groups)
     order = np.argsort(-scores, kind="stable")
     if math.ceil(needed * effect) > n:
         reason = (
@@ -173,7 +172,7 @@ def certified_gate(
     first = _first(n, effect, target_error, delta)
     best = None
     for size in np.unique(np.linspace(first, n, _STEPS + 1).astype(int)):
-        gate = _at(scores, wrong, floored(scores[order[size - 1]]), names, delta)
+        gate = passing(confidences, right, groups, floored(scores[order[size - 1]]), delta)
         if gate.bound > target_error:
             break
         best = gate
@@ -210,18 +209,8 @@ def passing(
 ) -> Gate:
     """Error and bound of the turns that pass a gate that was not certified."""
     scores, wrong = np.asarray(confidences, float), 1.0 - np.asarray(right, float)
-    return _at(scores, wrong, threshold, np.asarray(groups, dtype=str), delta)
-
-
-def _at(
-    scores: NDArray[np.float64],
-    wrong: NDArray[np.float64],
-    threshold: float,
-    groups: NDArray[Any],
-    delta: float,
-) -> Gate:
     passes = scores >= threshold
-    effect = design_effect(groups[passes])
+    effect = design_effect(np.asarray(groups, dtype=str)[passes])
     accepted = int(passes.sum())
     errors = float(wrong[passes].sum())
     bound = upper_bound(errors / effect, accepted / effect, delta)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -11,7 +11,6 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.eval.run import Decides, evaluate
-from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.models.turn import Turn
@@ -91,20 +90,19 @@ def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
     A fallback answer is not an answer of the language model. Without this, a model that fails often would score as
     high as its fallback.
     """
-    turns = [
-        TurnResult(
-            t.example, None, _cause(t), score_turn(None, t.example.labels, t.example.turn), t.latency_ms
-        )
-        if t.degraded
-        else t
-        for t in evaluation.turns
-    ]
+    turns = list(evaluation.turns)
+    for number, turn in enumerate(turns):
+        if turn.degraded:
+            example, cause = turn.example, "; ".join(dict.fromkeys(causes_of(turn.decision)))[:500]
+            scores = score_turn(None, example.labels, example.turn)
+            turns[number] = TurnResult(example, None, cause, scores, turn.latency_ms)
     return replace(evaluation, turns=tuple(turns))
 
 
-def _cause(turn: TurnResult) -> str:
-    records = turn.decision.stages.values() if turn.decision else ()
-    return "; ".join(dict.fromkeys(record.cause for record in records if record.cause))[:500]
+def causes_of(decision: TurnDecision | None) -> list[str]:
+    """Why stages of a decision are degraded, stage by stage."""
+    records = decision.stages.values() if decision is not None else ()
+    return [record.cause for record in records if record.cause]
 
 
 class _Timed(NamedTuple):
@@ -115,31 +113,6 @@ class _Timed(NamedTuple):
 
     def decide(self, turn: Turn, /, *, exclude: tuple[str, ...] = ()) -> TurnDecision:
         return self.program.decide(turn, exclude=exclude, deadline=self.seconds)
-
-
-class _AskAll:
-    def __init__(self) -> None:
-        self.gathered = AwaitingGroup()
-
-    @property
-    def awaited(self) -> bool:
-        """Whether an answer is awaited."""
-        return bool(self.gathered)
-
-    def __call__(self, work: Callable[[], R]) -> R | None:
-        try:
-            return work()
-        except Awaiting as awaiting:
-            self.gathered.add(awaiting)
-            return None
-
-
-@contextmanager
-def asking_all() -> Iterator[_AskAll]:
-    """Context that queues the requests of all work passed to it before the run waits for an answer."""
-    ask = _AskAll()
-    yield ask
-    ask.gathered.check()
 
 
 def within_budget(
@@ -175,8 +148,9 @@ def within_budget(
     while done < len(examples):
         keep = keep_calls() if calls else 0
         number = context.affordable(len(examples) - done, calls, keep_calls=keep)
-        exact = not calls or not context.budget.by_estimate
-        if number > 1 and not exact and not context.budget.meter.can_afford(number * calls, then=keep):
+        meter = context.budget.meter
+        estimated = meter.max_tokens is not None or meter.max_money is not None
+        if number > 1 and calls and estimated and not meter.can_afford(number * calls, then=keep):
             # Smaller and smaller rounds, down to one turn, because the estimate improves after each.
             number = max(1, number // 4)
         if not number:

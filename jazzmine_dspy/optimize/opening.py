@@ -22,8 +22,7 @@ from jazzmine_dspy.lm.prices import price_of
 from jazzmine_dspy.lm.replay import ReplayStore
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.budget import Budget, price_for
-from jazzmine_dspy.optimize.context import RunContext
-from jazzmine_dspy.optimize.progress import Progress
+from jazzmine_dspy.optimize.context import Progress, RunContext
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

@@ -15,12 +15,11 @@ from jazzmine_dspy.lm.prices import Price, Tokens
 from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.checks import open_dataset
-from jazzmine_dspy.optimize.context import PARTS, RunContext
+from jazzmine_dspy.optimize.context import PARTS, NullProgress, RunContext
 from jazzmine_dspy.optimize.opening import start_program
-from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
+from jazzmine_dspy.optimize.optimizers.few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, OptimizerTools, calls_per_turn
 from jazzmine_dspy.optimize.previous import read_previous
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.steps.prompts import turns_to_compile_on, uncompiled
 from jazzmine_dspy.program.turn import TurnProgram

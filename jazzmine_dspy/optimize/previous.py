@@ -54,7 +54,12 @@ class PreviousProgram:
 
     def in_words(self) -> list[str]:
         """Lines about changes of flows and about flows that lack turns."""
-        return [flow_in_words(each) for each in self.flows]
+        lines = []
+        for row in self.flows:
+            lacking = ", ".join(f"{getattr(row, part)} in {part}" for part in row.lacks)
+            change = "" if row.change == _UNCHANGED else f" {row.change}"
+            lines.append(f"{row.flow}{change}" + (f"; it lacks turns: {lacking}" if lacking else ""))
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """Facts for the manifest. They do not depend on time."""
@@ -99,18 +104,6 @@ def recipe_of(program: str | Path) -> Recipe:
             where=str(program),
             remedy="Name the recipe: jazzmine-dspy optimize RECIPE --from PROGRAM.",
         ) from error
-
-
-def flow_in_words(row: FlowRow) -> str:
-    """One line about a flow.
-
-    Example:
-        >>> flow_in_words(FlowRow("gift_card", "added", ("dev", "test"), 7, 0, 2))
-        'gift_card added; it lacks turns: 0 in dev, 2 in test'
-    """
-    lacking = ", ".join(f"{getattr(row, part)} in {part}" for part in row.lacks)
-    change = "" if row.change == _UNCHANGED else f" {row.change}"
-    return f"{row.flow}{change}" + (f"; it lacks turns: {lacking}" if lacking else "")
 
 
 def _flows(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowRow, ...]:

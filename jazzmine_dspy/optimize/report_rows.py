@@ -12,14 +12,14 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.lm.recording import PREFIX, Recording
-from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
 from jazzmine_dspy.optimize.confidence import passes
 from jazzmine_dspy.optimize.context import JUDGE_TIME, PARTS, RunContext
 from jazzmine_dspy.optimize.local.training import own_examples, selection_label
-from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
+from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.recipe import RecordedPart
 from jazzmine_dspy.optimize.state import RunState
@@ -65,17 +65,19 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
         "LM as written": None,
         "LM compiled": None,
     }
-    with asking_all() as ask:
+    with AwaitingGroup() as group:
         if uncompiled is not None:
             # The two rows share the remaining time, so that both get some.
             share, plain = (JUDGE_TIME + 1.0) / 2 if best is not None else 1.0, uncompiled.program
-            systems["LM as written"] = ask(
+            systems["LM as written"] = group.attempt(
                 lambda: row("LM as written", plain, sample, judge_lm=True, time=share)
             )
             if best is not None:
                 compiled = best.program
-                systems["LM compiled"] = ask(lambda: row("LM compiled", compiled, sample, judge_lm=True))
-        shipped = ask(lambda: row("shipped", program, sample if ships_lm else test))
+                systems["LM compiled"] = group.attempt(
+                    lambda: row("LM compiled", compiled, sample, judge_lm=True)
+                )
+        shipped = group.attempt(lambda: row("shipped", program, sample if ships_lm else test))
     recorded = recorded_rows(context, state)
     return {**systems, **recorded, **_before(context, state, shipped), "shipped": shipped}
 

@@ -14,20 +14,18 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.artifacts.loading import base_policy
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.checks import check_lm, open_dataset
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import NullProgress, Progress, RunContext
 from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
-from jazzmine_dspy.optimize.local.training import documents
+from jazzmine_dspy.optimize.local.recall import documents
 from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.previous import read_previous
-from jazzmine_dspy.optimize.progress import NullProgress, Progress
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.state import RunState
-from jazzmine_dspy.optimize.steps.choose import choose
+from jazzmine_dspy.optimize.steps.choose import choose, refit
 from jazzmine_dspy.optimize.steps.contenders import evaluate_contenders
 from jazzmine_dspy.optimize.steps.local import fit_local
 from jazzmine_dspy.optimize.steps.prompts import compile_prompts
-from jazzmine_dspy.optimize.steps.refit import refit
 from jazzmine_dspy.optimize.steps.report import report
 from jazzmine_dspy.optimize.tracked import track_start
 from jazzmine_dspy.optimize.tracking import Tracker
@@ -83,11 +81,10 @@ def optimize(
         named = recipe.teacher.model_copy(update={"lm": teacher.model, "lm_settings": {}})
         recipe = recipe.model_copy(update={"teacher": named})
     folder = Path(out) if out is not None else Path("optimize/programs") / recipe.name
-    artifacts.check_target(folder)
     progress = progress or NullProgress()
-
     run = functools.partial(_run, recipe, folder, progress, start_from, lm, optimizer, teacher, fresh=fresh)
     try:
+        artifacts.check_target(folder)
         with alone(folder):
             return outside_loop(run)
     finally:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.eval.metrics import TurnScores
 from jazzmine_dspy.eval.report import Report
-from jazzmine_dspy.eval.score_terms import TurnScores
 from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.optimize.gates import Gate
 from jazzmine_dspy.optimize.local.recall import IndexExample
@@ -153,14 +153,6 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The chosen verdict among all verdicts, the base program first."""
-
-    ships: Verdict
-    verdicts: tuple[Verdict, ...]
-
-
-@dataclass(frozen=True)
 class RunState:
     """Results of the steps of a run.
 
@@ -172,7 +164,8 @@ class RunState:
         locals: Local deciders, the one with moved package weights first.
         prompts: Candidates of prompts.
         contenders: Whole programs that may ship.
-        choice: The chosen program.
+        verdicts: On the contenders, the base program first; empty before the choice.
+        chosen: The verdict on the program that ships; None before the choice.
         refitted: Labelled turns in the final training of the chosen program; 0 if it was not trained again.
         systems: The rows of the report, by name.
         report: The report.
@@ -188,7 +181,8 @@ class RunState:
     locals: tuple[LocalFit, ...] = ()
     prompts: PromptsFit = field(default_factory=PromptsFit)
     contenders: tuple[Contender, ...] = ()
-    choice: Choice | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    chosen: Verdict | None = None
     refitted: int = 0
     systems: Mapping[str, Evaluation | None] = field(default_factory=dict)
     report: Report | None = None
@@ -197,27 +191,22 @@ class RunState:
     unanswered: str = ""
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """All verdicts; empty before the choice."""
-        return self.choice.verdicts if self.choice is not None else ()
-
-    @property
     def ships(self) -> str:
         """Name of the program that ships."""
-        return self.choice.ships.contender.name if self.choice is not None else BASE
+        return self.chosen.contender.name if self.chosen is not None else BASE
 
     @property
     def local(self) -> LocalFit:
         """The local decider that cascades and prompts are built on."""
-        shipping = self.choice.ships.contender.local if self.choice is not None else None
+        shipping = self.chosen.contender.local if self.chosen is not None else None
         return shipping or self.locals[0]
 
     @property
     def stays(self) -> bool:
         """Whether the previous program ships unchanged."""
-        return self.choice is not None and self.choice.ships.contender.kind == "before"
+        return self.chosen is not None and self.chosen.contender.kind == "before"
 
     @property
     def base_ships(self) -> bool:
         """Whether the base program ships."""
-        return self.choice is None or self.choice.ships.contender.kind == "base"
+        return self.chosen is None or self.chosen.contender.kind == "base"

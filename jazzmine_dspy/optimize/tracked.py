@@ -6,20 +6,17 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.datasets.schema import ROLES, Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.intervals import Metric
+from jazzmine_dspy.eval.report import Report
 from jazzmine_dspy.eval.run import scored
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.state import RunState, Tried
 from jazzmine_dspy.program.prompts import states_of
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.eval.report import Report
-    from jazzmine_dspy.optimize.state import RunState, Tried, Verdict
-    from jazzmine_dspy.optimize.tracking import Tracker
 
 TRACES = 60
 """Number of evaluated turns whose traces are logged, wrong ones first."""
@@ -73,7 +70,26 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
     if tracker is None:
         return
     for verdict in state.verdicts:
-        _track_verdict(tracker, verdict, ships=verdict.contender.name == state.ships)
+        difference, contender = verdict.difference, verdict.contender
+        metrics = {
+            "dev/score": verdict.score,
+            "dev/expected_gain": verdict.expected,
+            "calls": contender.calls,
+        }
+        if difference is not None:
+            metrics |= {
+                "dev/difference": difference.value,
+                "dev/difference/lower_one_sided": difference.lower_bound_one_sided,
+                "dev/difference/detectable": difference.detectable,
+                **_bounds("dev/difference", difference),
+            }
+        ships, broken = contender.name == state.ships, ", ".join(verdict.broken)
+        tracker.child(
+            f"program: {_tracked_name(contender.name)}",
+            kind="program",
+            params={"kind": contender.kind, "ships": ships, "broken": broken},
+            metrics=metrics,
+        )
     for name, evaluation in state.systems.items():
         if evaluation is not None:
             tracker.metrics(_with_bounds(_tracked_name(name), evaluation.metrics))
@@ -101,24 +117,6 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
 def _tracked_name(name: str) -> str:
     """A name with only the characters that MLflow allows."""
     return re.sub(r"[^\w./: -]", "", name.replace("+", "and"))
-
-
-def _track_verdict(tracker: Tracker, verdict: Verdict, *, ships: bool) -> None:
-    difference, contender = verdict.difference, verdict.contender
-    metrics = {"dev/score": verdict.score, "dev/expected_gain": verdict.expected, "calls": contender.calls}
-    if difference is not None:
-        metrics |= {
-            "dev/difference": difference.value,
-            "dev/difference/lower_one_sided": difference.lower_bound_one_sided,
-            "dev/difference/detectable": difference.detectable,
-            **_bounds("dev/difference", difference),
-        }
-    tracker.child(
-        f"program: {_tracked_name(contender.name)}",
-        kind="program",
-        params={"kind": contender.kind, "ships": ships, "broken": ", ".join(verdict.broken)},
-        metrics=metrics,
-    )
 
 
 def _objective(context: RunContext, metrics: Mapping[str, Metric]) -> dict[str, float]:

@@ -194,8 +194,6 @@ class Tracker:
         """Log evaluated turns as traces, a span for each stage, and within it for the source and its calls."""
         from mlflow.tracing.client import TracingClient
 
-        from jazzmine_dspy.optimize.tracking import trace_of
-
         client = TracingClient(self.uri)
         for turn in turns:
             info, spans = trace_of(turn, experiment=self._experiment, run_id=self.run_id)

@@ -107,7 +107,7 @@ def at_once(
         try:
             return work(item)
         except Awaiting as awaiting:
-            gathered.add(awaiting)
+            gathered.append(awaiting)
             return None
 
     for result in _each(unless_awaited, items, workers):
@@ -176,7 +176,7 @@ async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         try:
             return await work
         except Awaiting as awaiting:
-            gathered.add(awaiting)
+            gathered.append(awaiting)
             return None
 
     async with asyncio.TaskGroup() as group:

@@ -84,9 +84,8 @@ def fit(embedder: Any) -> Callable[..., Any]:
         from jazzmine_dspy.datasets import load_dataset
         from jazzmine_dspy.models.registry import FlowRegistry
         from jazzmine_dspy.optimize.budget import Budget
-        from jazzmine_dspy.optimize.context import RunContext
+        from jazzmine_dspy.optimize.context import NullProgress, RunContext
         from jazzmine_dspy.optimize.local.training import train_local
-        from jazzmine_dspy.optimize.progress import NullProgress
         from jazzmine_dspy.optimize.recipe import Recipe
         from jazzmine_dspy.program.turn import TurnProgram
 

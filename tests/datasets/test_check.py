@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import check_dataset
-from jazzmine_dspy.datasets.near_duplicates import delexicalise, near_duplicates, nearest
+from jazzmine_dspy.datasets.split import delexicalise, near_duplicates, nearest
 
 pytestmark = pytest.mark.row("D3")
 

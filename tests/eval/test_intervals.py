@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jazzmine_dspy.eval import paired_difference, summarise
 from jazzmine_dspy.eval.intervals import Resamples, wilson
-from jazzmine_dspy.eval.score_terms import ScoreTerm, f1, mean
+from jazzmine_dspy.eval.metrics import ScoreTerm, f1, mean
 from jazzmine_dspy.eval.significance import paired_metric
 from jazzmine_dspy.models import JazzmineError
 

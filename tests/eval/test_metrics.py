@@ -9,7 +9,7 @@ import pytest
 
 from jazzmine_dspy.datasets import Example, Labels
 from jazzmine_dspy.eval import commands_f1, score_turn, stage_score, summarise
-from jazzmine_dspy.eval.equality import command_key, held_after
+from jazzmine_dspy.eval.equality import command_keys, held_after
 from jazzmine_dspy.models import COMMAND_KINDS, STAGES, Selection, Turn, TurnDecision, command
 
 Gold = Callable[..., TurnDecision]
@@ -182,7 +182,7 @@ def test_flows_as_sets_and_in_order(gold: Gold) -> None:
 
 def _same(first: dict[str, Any], second: dict[str, Any], **state: Any) -> bool:
     turn = _turn(**state)
-    return command_key(command(first), turn) == command_key(command(second), turn)
+    return command_keys([command(first)], turn) == command_keys([command(second)], turn)
 
 
 @pytest.mark.row("V1")

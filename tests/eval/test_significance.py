@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jazzmine_dspy.eval import TurnScores
-from jazzmine_dspy.eval.score_terms import f1, mean
+from jazzmine_dspy.eval.metrics import f1, mean
 from jazzmine_dspy.eval.significance import Paired, holm, loss, mcnemar, paired, sign_flips
 
 pytestmark = pytest.mark.row("V3")

@@ -23,9 +23,8 @@ from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.optimize import RunResult
 from jazzmine_dspy.optimize import run as run_module
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import NullProgress, RunContext
 from jazzmine_dspy.optimize.local.training import TrainedLocal
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.state import LocalFit, PromptsFit, RunState
@@ -160,14 +159,10 @@ def shipping(name: str) -> Any:
 
     def chosen(context: RunContext, state: RunState) -> RunState:
         state = choose(context, state)
-        assert state.choice is not None
-        ships = next(
-            each for each in state.choice.verdicts if name in (each.contender.name, each.contender.kind)
-        )
+        ships = next(each for each in state.verdicts if name in (each.contender.name, each.contender.kind))
         local = ships.contender.local
         examples = local.trained.examples if local is not None else ()
-        choice = replace(state.choice, ships=ships)
-        return replace(state, choice=choice, program=ships.contender.program, examples=examples)
+        return replace(state, chosen=ships, program=ships.contender.program, examples=examples)
 
     steps = tuple(chosen if step is choose else step for step in run_module.STEPS)
     return mock.patch.object(run_module, "STEPS", steps)

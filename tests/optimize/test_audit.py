@@ -10,7 +10,7 @@ from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.audit import Audit, audit
+from jazzmine_dspy.optimize.confidence import Audit, audit
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,13 +17,13 @@ import dspy
 import pytest
 
 from jazzmine_dspy import load
-from jazzmine_dspy.cli._errors import failure_of
+from jazzmine_dspy.cli._output import failure_of
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.optimize.context import NullProgress
 from jazzmine_dspy.optimize.interrupted import BestSoFar
 from jazzmine_dspy.optimize.previous import read_previous
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.steps import report as report_step

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize import optimize, plan
-from jazzmine_dspy.optimize.progress import NullProgress
+from jazzmine_dspy.optimize.context import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.recording import Recording
+from jazzmine_dspy.optimize.context import NullProgress
 from jazzmine_dspy.optimize.opening import open_context, start_program
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe, RecordedPart, read_recipe
 from jazzmine_dspy.optimize.report_rows import _evaluate_recorded, recorded_rows
 from jazzmine_dspy.optimize.run import base_of

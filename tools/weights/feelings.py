@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import yaml
 
-from jazzmine_dspy.eval.suite.load import CONVERSATIONS
+from jazzmine_dspy.eval.suite.model import CONVERSATIONS
 from jazzmine_dspy.optimize.local.feeling import Phrase
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jazzmine_dspy.program.local.choices import LIKELY_ASKED, LIKELY_TOLD
 
 from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts import ACTS, Acts
 from jazzmine_dspy.program.heads.acts.fit import Rows
+from jazzmine_dspy.program.local.understanding import LIKELY_ASKED, LIKELY_TOLD
 from jazzmine_dspy.program.ports import EmbedderPort
 from weights import acts, choices, starts
 from weights.ground import FOLDS, Registry

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from jazzmine_dspy.eval.intervals import Metric, summarise
-from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.eval.metrics import TurnScores
 
 PARTS = {"all": "all", "opening": "opening messages", "mid": "mid-form messages"}
 

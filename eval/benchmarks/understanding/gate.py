@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jazzmine_dspy.eval.intervals import summarise
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import TurnScores, mean
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.gates import FEWEST, NEVER, floored

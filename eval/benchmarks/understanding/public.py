@@ -12,7 +12,7 @@ from jazzmine_dspy.datasets import Example, load_dataset
 from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import summarise
-from jazzmine_dspy.eval.score_terms import mean
+from jazzmine_dspy.eval.metrics import mean
 from jazzmine_dspy.eval.significance import paired_metric
 from jazzmine_dspy.models.errors import InputError
 from understanding.figures import PART_OF, Figure, figure

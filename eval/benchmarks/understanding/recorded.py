@@ -17,13 +17,12 @@ from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import TurnScores, mean
 from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.optimizers.knn import nearest
-from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
+from jazzmine_dspy.optimize.optimizers.few_shot import labeled, nearest
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
@@ -173,7 +172,7 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
             try:
                 found = scoring.evaluate(program, group)
             except Awaiting as awaiting:
-                gathered.add(awaiting)
+                gathered.append(awaiting)
                 continue
             results |= {turn.example.key: turn for turn in found.turns}
     if not partly or not results:

@@ -12,7 +12,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.suite import Suite, SuiteConversation, SuiteTurnResult, run_suite
-from jazzmine_dspy.eval.suite.expected_state import ExpectedState
+from jazzmine_dspy.eval.suite.driver import ExpectedState
 from jazzmine_dspy.eval.suite.model import SuiteTurn
 from jazzmine_dspy.models.commands import COMMANDS, Command, StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision

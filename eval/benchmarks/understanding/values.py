@@ -16,9 +16,9 @@ from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.equality import value_key
 from jazzmine_dspy.eval.intervals import summarise
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import TurnScores, mean
 from jazzmine_dspy.eval.suite import Suite
-from jazzmine_dspy.eval.suite.expected_state import ExpectedState
+from jazzmine_dspy.eval.suite.driver import ExpectedState
 from jazzmine_dspy.eval.suite.model import one_of
 from jazzmine_dspy.models.commands import ResumeFlow, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow

@@ -104,7 +104,7 @@ def figures(sources: Sources, ground: Ground) -> Iterator[Figure]:
 
 
 def _whole(found: Answered) -> tuple[list, list[str]]:  # type: ignore[type-arg]
-    from jazzmine_dspy.eval.score_terms import mean
+    from jazzmine_dspy.eval.metrics import mean
 
     right: dict[str, bool] = {}
     for key, each in found.right.items():

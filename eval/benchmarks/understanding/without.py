@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jazzmine_dspy.eval.intervals import summarise
-from jazzmine_dspy.eval.score_terms import TurnScores, mean
+from jazzmine_dspy.eval.metrics import TurnScores, mean
 from jazzmine_dspy.eval.suite import Suite, run_suite
 from understanding.figures import Figure, by_part, figure
 from understanding.ground import Ground

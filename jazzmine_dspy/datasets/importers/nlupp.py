@@ -81,7 +81,13 @@ def nlupp(reader: SourceReader) -> Sequence[Flow]:
     ontology = _ontology(path, reader)
     domains: set[str] = set()
     for part in reader.parts:
-        for file in _folds(part.path):
+        files = [part.path]
+        if part.path.is_dir():
+            files = sorted(
+                (file for file in part.path.rglob("*.json") if file.name != "ontology.json"),
+                key=lambda file: (file.parent.name, len(file.stem), file.stem),
+            )
+        for file in files:
             rows = reader.elements(file)
             own = _domains(file, rows, ontology)
             domains |= own
@@ -106,13 +112,6 @@ def _ontology(path: Path, reader: SourceReader) -> _Ontology:
             remedy="Name the folder of the ontology as its source publishes it.",
         ) from error
     return ontology
-
-
-def _folds(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(path.rglob("*.json"), key=lambda file: (file.parent.name, len(file.stem), file.stem))
-    return [file for file in files if file.name != "ontology.json"]
 
 
 def _domains(file: Path, rows: Sequence[tuple[int, Any]], ontology: _Ontology) -> set[str]:

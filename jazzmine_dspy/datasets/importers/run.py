@@ -83,7 +83,10 @@ def import_dataset(
         DatasetError: the kind or a name is unknown, a name is given twice, a file is of another kind, a part has
             no readable row, or the folder cannot be written. A row that cannot be read is left out and counted.
     """
-    importer = _importer(kind)
+    if kind not in IMPORTERS:
+        known = ", ".join(IMPORTERS)
+        raise DatasetError(f"Unknown kind {kind!r}", where="KIND", remedy=f"Use one of: {known}.")
+    importer = IMPORTERS[kind]
     if not 0 <= dev_share < 1:
         raise DatasetError(
             f"The share {dev_share:g} is not from 0 to below 1", where="dev_share", remedy="Give such as 0.2."
@@ -123,13 +126,6 @@ def import_dataset(
         bad_rows=tuple(reader.bad_rows),
         notes=tuple(reader.notes),
     )
-
-
-def _importer(name: str) -> Importer:
-    if name not in IMPORTERS:
-        known = ", ".join(IMPORTERS)
-        raise DatasetError(f"Unknown kind {name!r}", where="KIND", remedy=f"Use one of: {known}.")
-    return IMPORTERS[name]
 
 
 def _flows(importer: Importer, out: Path, flows: str | Path | None, *, own: bool) -> Path | None:
@@ -179,7 +175,16 @@ def _parts(importer: Importer, src: Path | None, splits: Sequence[tuple[str, str
             where=where,
             remedy="Name the source's folder, or its parts: --split train=PATH.",
         )
-    _check_apart(importer, parts)
+    seen: dict[tuple[str, Path], PartName] = {}
+    for part, path in parts.items():
+        rows = _rows(importer, part, path)
+        if rows in seen:
+            raise DatasetError(
+                f"The splits {seen[rows]!r} and {part!r} are the same rows",
+                where=str(path),
+                remedy="Name other files; dev alone is divided into dev_a and dev_b.",
+            )
+        seen[rows] = part
     return [Part(name, parts[name]) for name in PARTS if name in parts]
 
 
@@ -200,19 +205,6 @@ def _layout(importer: Importer, src: Path, named: Mapping[PartName, Path]) -> di
 def _rows(importer: Importer, name: PartName, path: Path) -> tuple[str, Path]:
     """What a part reads: a file, and where a file holds several parts, which of them."""
     return (name.partition("_")[0] if importer.many_in_one else "", path.resolve())
-
-
-def _check_apart(importer: Importer, parts: Mapping[PartName, Path]) -> None:
-    seen: dict[tuple[str, Path], PartName] = {}
-    for name, path in parts.items():
-        key = _rows(importer, name, path)
-        if key in seen:
-            raise DatasetError(
-                f"The splits {seen[key]!r} and {name!r} are the same rows",
-                where=str(path),
-                remedy="Name other files; dev alone is divided into dev_a and dev_b.",
-            )
-        seen[key] = name
 
 
 def _check_complete(reader: SourceReader) -> None:

@@ -117,7 +117,10 @@ def read_dialogues(
         translate: Brings the turns of a dialogue into the form of SGD.
     """
     names: set[str] = set()
-    for path in _files(folder):
+    files = [folder]
+    if folder.is_dir():
+        files = sorted(file for file in folder.glob("*.json") if file.name != _SCHEMA)
+    for path in files:
         for line, data in reader.elements(path):
             with reader.row(path, line):
                 if not isinstance(data, dict) or not isinstance(data.get("turns"), list):
@@ -125,7 +128,9 @@ def read_dialogues(
                 name = str(data["dialogue_id"])
                 if name in names:
                     raise BadRowError(f"The dialogue {name!r} was read already")
-                turns = _label_turns(translate(data["turns"]), flows)
+                turns = tuple(map(_Dialogue(flows).turn, translate(data["turns"])))
+                if not any(turn.role is MessageRole.USER for turn in turns):
+                    raise BadRowError("The user says nothing")
                 reader.add(part, LabelledConversation(id=f"{prefix}-{part.name}-{name}", turns=turns))
                 names.add(name)
 
@@ -143,10 +148,6 @@ def note_unlabelled(reader: SourceReader) -> None:
     reader.notes.append(
         f"Messages without the label commands, since no command says what they do: {unlabelled}."
     )
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.glob("*.json") if file.name != _SCHEMA) if path.is_dir() else [path]
 
 
 # --- the schema ------------------------------------------------------------------------------------
@@ -191,20 +192,6 @@ def _slot(slot: dict[str, Any], required: bool) -> Slot:
 
 
 # --- the dialogues ---------------------------------------------------------------------------------
-
-
-def _label_turns(turns: Sequence[Mapping[str, Any]], flows: Mapping[str, Flow]) -> tuple[LabelledTurn, ...]:
-    """The messages of a dialogue with states and labels.
-
-    Raises:
-        BadRowError: a service or an intent is not in the schema, or a speaker is unknown.
-        KeyError: a turn lacks a key.
-    """
-    dialogue = _Dialogue(flows)
-    found = tuple(dialogue.turn(turn) for turn in turns)
-    if not any(turn.role is MessageRole.USER for turn in found):
-        raise BadRowError("The user says nothing")
-    return found
 
 
 class _Dialogue:
@@ -258,28 +245,31 @@ class _Dialogue:
         commands: list[c.Command] = []
         if self._confirming:
             commands += [c.Affirm()] if "AFFIRM" in acts else [c.Deny()] if "NEGATE" in acts else []
-        told = True
+        complete = True
         for item in frames:
             if item is not frame and self._flow is not None and item["service"] == self._flow.category:
-                changes, all_told = self._changes(item, self._flow, held, text)
+                changes, all_covered = self._changes(item, self._flow, held, text)
                 commands += changes
-                told &= all_told
+                complete &= all_covered
         if flow is not None:
             commands += [c.StartFlow(flow=flow.name)] if started else []
-            changes, all_told = self._changes(frame, flow, {} if started else held, text)
+            changes, all_covered = self._changes(frame, flow, {} if started else held, text)
             commands += changes
-            told &= all_told or started
-        commands = _with_reason(commands)
-        asked = [a["slot"] for a in frame["actions"] if a["act"] == "REQUEST" and a["slot"]]
-        commands += [c.Ask(topic=slot.replace("_", " ")) for slot in dict.fromkeys(asked)]
+            complete &= all_covered or started
+        changed = [command.name for command in commands if isinstance(command, c.CorrectSlot)]
+        if changed and isinstance(commands[0], c.Deny):
+            # A refusal names the slot that changes with it.
+            commands[0] = c.Deny(slot=changed[0])
+        requested = [a["slot"] for a in frame["actions"] if a["act"] == "REQUEST" and a["slot"]]
+        commands += [c.Ask(topic=slot.replace("_", " ")) for slot in dict.fromkeys(requested)]
         chosen = any(action["act"] == "SELECT" for action in frame["actions"])
-        told &= "REQUEST_ALTS" not in acts and not (chosen and not commands)
+        complete &= "REQUEST_ALTS" not in acts and not (chosen and not commands)
         if not commands and acts and acts <= _FAREWELL:
             commands = [c.ChitChat()]
         self._go_on(frames, flow, text)
         labels = Labels(
             flows=(flow.name,) if flow is not None and started else (),
-            commands=tuple(commands) if told else None,
+            commands=tuple(commands) if complete else None,
         )
         return LabelledTurn(role=MessageRole.USER, text=text, before=before, labels=labels)
 
@@ -381,11 +371,3 @@ def _value(slot: Slot, values: Sequence[str], text: str) -> Any:
     if value == _ANY:
         return None
     return value == "True" if slot.type == "boolean" and value in ("True", "False") else value
-
-
-def _with_reason(commands: list[c.Command]) -> list[c.Command]:
-    """A refusal names the slot that changes with it."""
-    changed = [command.name for command in commands if isinstance(command, c.CorrectSlot)]
-    if changed and isinstance(commands[0], c.Deny):
-        return [c.Deny(slot=changed[0]), *commands[1:]]
-    return commands

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from jazzmine_dspy.datasets.problems import explain
-from jazzmine_dspy.datasets.schema import LabelledConversation
+from jazzmine_dspy.datasets.schema import LabelledConversation, explain
 from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.parsing import MalformedError, from_json

@@ -13,7 +13,6 @@ from jazzmine_dspy.datasets.importers.importer import importer, label_flows
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader, named_files
 from jazzmine_dspy.datasets.importers.table_rows import (
     OrderError,
-    Place,
     Row,
     csv_rows,
     in_order,
@@ -159,7 +158,10 @@ class _Table:
                     )
                 last = name
                 with self._spoils(name):
-                    chats.setdefault(name, []).append(row._replace(place=self._place(row)))
+                    place = place_of(self._cell(row.cells, "order")) if "order" in self._columns else None
+                    if place is None and "order" in self._columns:
+                        raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
+                    chats.setdefault(name, []).append(row._replace(place=place))
         if apart and "order" not in self._columns:
             notes.append(
                 f"{apart}; its rows are taken in the order of the file. If two conversations share an id, rename one; "
@@ -203,8 +205,15 @@ class _Table:
         replay = Replay(self._registry or {})
         for row in rows:
             with self._reader.row(self._path, row.line), self._spoils(name):
-                turn = self._turn(row.cells, replay)
-                if turn.role == "user":
+                role = self._role(row.cells)
+                text = self._cell(row.cells, "text")
+                if text is None or isinstance(text, dict | list):
+                    raise self._bad("text", "there is no text")
+                data: dict[str, Any] = {"role": role, "text": str(text)}
+                if role == "user" and (labels := self._labels(row.cells, replay)):
+                    data["labels"] = labels
+                turn = LabelledTurn.model_validate(data)
+                if role == "user":
                     replay.say(turn)
                 yield turn
 
@@ -223,14 +232,6 @@ class _Table:
             raise self._bad("conversation", "there is no id; write the one of its conversation")
         return str(value)
 
-    def _place(self, row: Row) -> Place | None:
-        if "order" not in self._columns:
-            return None
-        place = place_of(self._cell(row.cells, "order"))
-        if place is None:
-            raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
-        return place
-
     def _sorted(self, name: str, rows: Sequence[Row]) -> Sequence[Row]:
         places = [row.place for row in rows if row.place is not None]
         try:
@@ -240,16 +241,6 @@ class _Table:
             self._reader.bad(self._path, rows[error.row].line, str(self._bad("order", str(error))))
             return rows
         return [rows[number] for number in order]
-
-    def _turn(self, cells: Mapping[str, Any], replay: Replay) -> LabelledTurn:
-        role = self._role(cells)
-        text = self._cell(cells, "text")
-        if text is None or isinstance(text, dict | list):
-            raise self._bad("text", "there is no text")
-        data: dict[str, Any] = {"role": role, "text": str(text)}
-        if role == "user" and (labels := self._labels(cells, replay)):
-            data["labels"] = labels
-        return LabelledTurn.model_validate(data)
 
     def _role(self, cells: Mapping[str, Any]) -> str:
         if "role" not in self._columns:

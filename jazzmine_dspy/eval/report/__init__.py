@@ -1,6 +1,6 @@
 """The report: one HTML page, Markdown and JSON of the same figures, and a table for the terminal."""
 
-from jazzmine_dspy.eval.report.document import Paths, document, write_document, write_report
+from jazzmine_dspy.eval.report.document import Paths, document, terminal_table, write_document, write_report
 from jazzmine_dspy.eval.report.model import (
     CandidateRow,
     Change,
@@ -14,7 +14,6 @@ from jazzmine_dspy.eval.report.model import (
     Report,
     System,
 )
-from jazzmine_dspy.eval.report.terminal import terminal_table
 
 __all__ = [
     "CandidateRow", "Change", "Choosing", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths",

@@ -102,19 +102,17 @@ def dots(
     low, high = domain(end for row in rows for end in (row.value, row.low, row.high))
     scale = Scale(low, high, 8.0, width - 8.0)
     parts = _grid(scale, ticks(low, high, 5), top + 2, height - 18, percent)
+    most = (width - 152) / 6
     for number, row in enumerate(rows):
         y = top + step * number + 13
+        # The dot's title and the legend have all of the name.
+        name = row.name if len(row.name) <= most else f"{row.name[: int(most) - 1].rstrip()}…"
         parts += [
-            text(8, y, _shortened(row.name, (width - 152) / 6), "t strong" if row.strong else "t"),
+            text(8, y, name, "t strong" if row.strong else "t"),
             text(width - 8, y, row.text, "v strong" if row.strong else "v", "end"),
             _whisker(scale, row, y + 13),
         ]
     return svg(width, height, label, *parts)
-
-
-def _shortened(name: str, most: float) -> str:
-    """A name of at most so many characters; the dot's title and the legend have all of it."""
-    return name if len(name) <= most else f"{name[: int(most) - 1].rstrip()}…"
 
 
 def compact(

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine_dspy.eval.report.shown import Column, Figure, Table, figure, kind_of, label, listed, numbered
+from jazzmine_dspy.eval.report.shown import (
+    Cell,
+    Column,
+    Figure,
+    Table,
+    figure,
+    kind_of,
+    label,
+    listed,
+    numbered,
+)
 
 _MOST = 20
 
@@ -60,7 +70,7 @@ def _columns(heading: str, a: str, b: str) -> list[tuple[str, Column]]:
         (f"{a}, %", lambda one: figure("before", kind_of(one["metric"]))),
         (f"{b}, %", lambda one: figure("after", kind_of(one["metric"]))),
         ("Difference, points", Figure("points", ("difference", "low", "high"))),
-        ("p", lambda one: figure(_chance(one), "error") if one["tested"] else "too few"),
+        ("p", _chance),
         ("Gained", figure("gained", "count")),
         ("Lost", figure("lost", "count")),
         ("Detectable, points", figure("detectable", "share")),
@@ -68,8 +78,8 @@ def _columns(heading: str, a: str, b: str) -> list[tuple[str, Column]]:
     ]
 
 
-def _chance(one: dict[str, Any]) -> str:
-    return "p" if one["adjusted"] is None else "adjusted"
+def _chance(one: dict[str, Any]) -> Cell:
+    return figure("p" if one["adjusted"] is None else "adjusted", "error") if one["tested"] else "too few"
 
 
 def _flags(comparison: dict[str, Any]) -> Table:

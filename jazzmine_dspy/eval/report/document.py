@@ -1,17 +1,21 @@
-"""The report as JSON data: the one place that figures come from. HTML and Markdown only show them; and its files."""
+"""The report as JSON data, the one place that figures come from; its files; and its headline rows for the terminal."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.eval.evaluation import WHOLE_TURN
 from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.report import markdown, page
 from jazzmine_dspy.eval.report.model import Report, System
+from jazzmine_dspy.eval.report.shown import HEADLINE, TOO_FEW, shown
 from jazzmine_dspy.models.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FORMAT = 2
 
@@ -153,3 +157,56 @@ def write_document(data: dict[str, Any], folder: str | Path) -> Paths:
             remedy="Name a folder that can be written.",
         ) from error
     return paths
+
+
+# Short enough for 80 columns.
+_NAMES = {
+    "flow_set_exact": "flows\nright, %",
+    "commands_exact": "commands\nright, %",
+    "rewrite_token_f1": "rewrite\nF1, %",
+    "unchanged_kept": "complete\nkept, %",
+}
+
+
+def terminal_table(report: Report) -> Table:
+    """The headline figures of every system for ``rich.print``, in 80 columns.
+
+    Shares are in percent, each above its 95 % interval, or "too few" under ten conversations; crashed, degraded,
+    refused and unanswered turns stand below a system's name.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    data = document(report)
+    turns = max(system["n"] for system in data["systems"])
+    table = Table(
+        title=report.title,
+        caption=f"{turns:,} turns; below each figure its 95 % interval, clustered by conversation",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title_style="bold",
+        caption_style="dim",
+    )
+    table.add_column("", overflow="fold", min_width=14)
+    for name in (*(_NAMES[name] for name in HEADLINE), "LM calls\na turn", "prompt\ntokens"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for index, system in enumerate(data["systems"]):
+        style = "bold green" if index == data["shipped"] else ""
+        first = Text(system["name"], style=style)
+        for what in ("crashed", "degraded", "refused", "unanswered"):
+            if system[what]:
+                first.append(f"\n{system[what]} {what}", style="not bold red")
+        cells = [first]
+        for name in HEADLINE:
+            held = system["metrics"].get(name)
+            cell = Text(shown(held and held["value"], "share"), style=style)
+            if held:
+                bounds = f"{shown(held['low'], 'share')}-{shown(held['high'], 'share')}"
+                cell.append(f"\n{TOO_FEW if held['low'] is None else bounds}", style="not bold dim")
+            cells.append(cell)
+        usage = system["usage"]
+        cells.append(Text(shown(usage["lm_calls_per_turn"], "calls"), style=style))
+        cells.append(Text(shown(usage["prompt_tokens_per_turn"], "tokens"), style=style))
+        table.add_row(*cells)
+    return table

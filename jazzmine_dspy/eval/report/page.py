@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
-from jazzmine_dspy.eval.report import comparison, figures, matrices, tables
+from jazzmine_dspy.eval.report import comparison, figures, tables
 from jazzmine_dspy.eval.report.markup import Markup, join, tag
 from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, Cell, Figure, Table, prompt_changes, resolve, shown
 
@@ -35,12 +35,7 @@ def render(data: dict[str, Any]) -> str:
         tag("title", data["title"]),
         tag("style", Markup(style)),
     )
-    body = tag("body", tag("main", _top(data), *_sections(data), _foot(data)))
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
-
-
-def _top(data: dict[str, Any]) -> Markup:
-    return tag(
+    top = tag(
         "header",
         tag("p", data["title"], cls="eyebrow"),
         tag("h1", data.get("verdict") or data["first_line"]),
@@ -48,6 +43,8 @@ def _top(data: dict[str, Any]) -> Markup:
         _warning(data),
         tag("div", *_tiles(data), cls="tiles"),
     )
+    body = tag("body", tag("main", top, *_sections(data), _foot(data)))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _warning(data: dict[str, Any]) -> Markup | None:
@@ -141,7 +138,7 @@ def _sections(data: dict[str, Any]) -> Iterator[Markup]:
         _details("Sources, all systems", _table(data, tables.sources(data))),
     )
     if system["confusions"]:
-        plot = matrices.confusion("Wanted flows against answered flows", system["confusions"])
+        plot = figures.confusion("Wanted flows against answered flows", system["confusions"])
         yield _section(
             f"What is taken for what: {name}",
             "Wanted flows down, answered flows across, shaded by share of the row.",
@@ -149,7 +146,7 @@ def _sections(data: dict[str, Any]) -> Iterator[Markup]:
         )
     if system["reliability"]:
         label = "Confidence of the selection against how often it is right"
-        plot = matrices.reliability(label, system["reliability"]["bins"])
+        plot = figures.reliability(label, system["reliability"]["bins"])
         yield _section(
             f"Is its confidence to be believed: {name}",
             _calibration(
@@ -205,7 +202,7 @@ def _choosing(data: dict[str, Any]) -> Iterator[Markup]:
         yield _section("What decided the gates", "", words)
     if held.get("reliability"):
         note = "Each turn judged by a model that saw no turn of its conversation."
-        plot = matrices.reliability("Confidence of the local head, out of fold", held["reliability"]["bins"])
+        plot = figures.reliability("Confidence of the local head, out of fold", held["reliability"]["bins"])
         yield _section(
             "Is the head's confidence to be believed",
             _calibration(data, note, "/choosing/reliability"),

@@ -2,8 +2,15 @@
 
 from jazzmine_dspy.eval.suite.driver import run_suite
 from jazzmine_dspy.eval.suite.labelled import Replayed, replay_dataset, suite_of
-from jazzmine_dspy.eval.suite.load import load_suite, log_opening, unseen_registries
-from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, SuiteTurn
+from jazzmine_dspy.eval.suite.model import (
+    Expect,
+    Suite,
+    SuiteConversation,
+    SuiteTurn,
+    load_suite,
+    log_opening,
+    unseen_registries,
+)
 from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, SuiteTurnResult
 
 __all__ = [

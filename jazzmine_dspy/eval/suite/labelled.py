@@ -175,7 +175,9 @@ def _held(
     turns: list[SuiteTurn] = []
     follows: StateBefore | None = None
     for name, turn in said:
-        if follows is not None and not _same(follows, turn.before):
+        given = turn.before
+        stated = (given.flow, given.slots, given.paused)
+        if follows is not None and (follows.flow, follows.slots, follows.paused) != stated:
             left_out.append(f"{conversation.id}/{name} to its end: its state does not follow from the labels")
             break
         if turn.labels is None or turn.labels.commands is None:
@@ -197,10 +199,6 @@ def _held(
         registry=dataset.name,
         start=None if first == StateBefore() else _expect(first),
     )
-
-
-def _same(led: StateBefore, given: StateBefore) -> bool:
-    return (led.flow, led.slots, led.paused) == (given.flow, given.slots, given.paused)
 
 
 def _expect(state: StateBefore) -> Expect:

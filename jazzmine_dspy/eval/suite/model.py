@@ -1,19 +1,24 @@
-"""Conversations with what is expected of each turn."""
+"""Conversations with what is expected of each turn: read from files, and checked against their flows."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
-from jazzmine_dspy.models.base import Text, Value
+from jazzmine_dspy.datasets.load import append_opening
+from jazzmine_dspy.models.base import Text, Value, sha256
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import StepKind
-from jazzmine_dspy.models.flows import Status
-from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.flows import Flow, Status
+from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.models.turn import MAX_TEXT
 
 Kind = Literal[
@@ -127,3 +132,187 @@ class Suite:
     registries: dict[str, FlowRegistry]
     conversations: tuple[SuiteConversation, ...]
     unseen: frozenset[str] = frozenset()
+
+
+CONVERSATIONS = ".conversations.yaml"
+UNSEEN_FILE = "unseen.txt"
+
+
+def load_suite(path: str | Path, *, only: Collection[str] = (), seen: bool = False) -> Suite:
+    """Read a suite and check it.
+
+    Conversations stand in ``NAME.conversations.yaml``, their flows beside it in ``NAME.yaml``, or for all in
+    ``flows.yaml``. ``unseen.txt`` may name registries that are kept apart, one a line.
+
+    Args:
+        path: A folder, or one file of conversations.
+        only: Names of registries, kinds, or ids of conversations; all where empty.
+        seen: Leave out unseen registries, whose files are then not read.
+
+    Raises:
+        InputError: a file cannot be read, or says what cannot be, with its line, the conversation's id and a remedy;
+            or nothing is left.
+        FlowError: the flows are malformed.
+    """
+    path = Path(path)
+    folder = path if path.is_dir() else path.parent
+    beside = path.with_name(path.stem + CONVERSATIONS)
+    if path.is_dir():
+        files = sorted(path.glob(f"*{CONVERSATIONS}"))
+    else:
+        files = [beside if beside.is_file() and not path.name.endswith(CONVERSATIONS) else path]
+    unseen = unseen_registries(folder)
+    names = {file.name.removesuffix(CONVERSATIONS): file for file in files}
+    if seen:
+        names = {name: file for name, file in names.items() if name not in unseen}
+    if any(name in only for name in names):
+        # Others are not opened for nothing; a kind named besides narrows what is left.
+        names = {name: file for name, file in names.items() if name in only}
+    registries: dict[str, FlowRegistry] = {}
+    found: list[SuiteConversation] = []
+    places: dict[str, str] = {}
+    for name, file in names.items():
+        own = file.with_name(f"{name}.yaml")
+        registries[name] = FlowRegistry.from_yaml(own if own.is_file() else file.with_name("flows.yaml"))
+        for conversation in _read(file, name):
+            place = f"{file}:{conversation.line}"
+            if conversation.id in places:
+                raise InputError(
+                    f"The id {conversation.id!r} is taken",
+                    where=f"{place}, also {places[conversation.id]}",
+                    remedy="Give every conversation an id of its own.",
+                )
+            places[conversation.id] = place
+            _check(conversation, registries[name], file)
+            found.append(conversation)
+    narrow = [word for word in only if word not in names]
+    found = [each for each in found if not narrow or each.kind in narrow or each.id in narrow]
+    if not found:
+        what = f"Nothing in the suite is named {', '.join(only)}" if only else "The suite has no conversation"
+        raise InputError(
+            what,
+            where=str(path),
+            remedy=f"Write NAME{CONVERSATIONS}; --only takes registries, kinds and ids.",
+        )
+    used = {each.registry for each in found}
+    return Suite(
+        path, {n: flows for n, flows in registries.items() if n in used}, tuple(found), unseen & used
+    )
+
+
+def unseen_registries(folder: str | Path) -> frozenset[str]:
+    """The registries that ``unseen.txt`` of a suite's folder names; lines that begin with # are notes."""
+    file = Path(folder) / UNSEEN_FILE
+    lines = read_file(file).splitlines() if file.is_file() else []
+    return frozenset(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+def log_opening(suite: Suite, reason: str) -> Path | None:
+    """Log that conversations of unseen registries were opened, in the suite's folder, as the opening of a test part is.
+
+    Returns:
+        The log; None where no unseen registry is among them, or where it could not be written, which also warns.
+    """
+    if not suite.unseen:
+        return None
+    folder = suite.path if suite.path.is_dir() else suite.path.parent
+    opened = [each.model_dump(mode="json") for each in suite.conversations if each.registry in suite.unseen]
+    entry = {
+        "reason": reason,
+        "suite": str(suite.path),
+        "registries": sorted(suite.unseen),
+        "conversations": len(opened),
+        "fingerprint": sha256(opened),
+    }
+    return append_opening(folder, entry)
+
+
+def _read(file: Path, registry: str) -> Iterator[SuiteConversation]:
+    try:
+        text = read_file(file)
+        data = from_yaml(text)
+    except (OSError, MalformedError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error.problem
+        where = error.at(file) if isinstance(error, MalformedError) else str(file)
+        remedy = "Name a readable YAML file, in UTF-8; quote texts with ':' or '#'."
+        raise InputError(f"Cannot read the suite: {problem}", where=where, remedy=remedy) from error
+    if not isinstance(data, list):
+        raise InputError(
+            "No list of conversations",
+            where=str(file),
+            remedy="Begin each with '- id:', 'kind:' and 'date:'.",
+        )
+    for item, (line, turn_lines) in zip(data, _lines(text), strict=True):
+        where = f"{file}:{line}"
+        if not isinstance(item, dict):
+            raise InputError(
+                "A conversation is no mapping", where=where, remedy="Give it id, kind, date, turns."
+            )
+        turns = item.get("turns")
+        if isinstance(turns, list) and all(isinstance(turn, dict) for turn in turns):
+            turns = [{**turn, "line": at} for turn, at in zip(turns, turn_lines, strict=True)]
+        try:
+            yield SuiteConversation.model_validate(
+                {**item, "turns": turns, "registry": registry, "line": line}
+            )
+        except ValidationError as error:
+            raise _malformed(error, file, line, turn_lines, str(item.get("id"))) from error
+
+
+def _lines(text: str) -> Iterator[tuple[int, list[int]]]:
+    """Lines of the conversations, each with those of its turns."""
+    import yaml
+
+    whole = yaml.compose(text, Loader=yaml.SafeLoader)
+    for item in whole.value if whole is not None else ():
+        pairs = item.value if isinstance(item, yaml.MappingNode) else []
+        turns = next((value for key, value in pairs if key.value == "turns"), None)
+        held = turns.value if isinstance(turns, yaml.SequenceNode) else []
+        yield item.start_mark.line + 1, [turn.start_mark.line + 1 for turn in held]
+
+
+def _malformed(error: ValidationError, file: Path, line: int, turn_lines: list[int], name: str) -> InputError:
+    first = error.errors(include_url=False)[0]
+    loc = first["loc"]
+    if len(loc) > 1 and loc[0] == "turns" and isinstance(loc[1], int):
+        line = turn_lines[loc[1]]
+    message, remedy = first["msg"].removeprefix("Value error, "), "Correct this field."
+    if first["type"] == "extra_forbidden":
+        remedy = f"Remove it, or correct its name: {', '.join(Expect.model_fields)} may be expected."
+    elif first["type"] == "string_type":
+        remedy = "Put it into quotes: bare yes, no and numbers are no texts in YAML."
+    field = ".".join(str(part) for part in loc)
+    return InputError(message, where=f"{file}:{line}, conversation {name!r}, field {field}", remedy=remedy)
+
+
+def _check(conversation: SuiteConversation, flows: FlowRegistry, file: Path) -> None:
+    at = reading_context(flows, conversation.date, conversation.locale)
+    running: str | None = None
+    for turn in conversation.turns:
+        expect, given = turn.expect, turn.expect.model_fields_set
+        where = f"{file}:{turn.line}, conversation {conversation.id!r}"
+        said = [name for each in expect.commands if isinstance(name := getattr(each, "flow", None), str)]
+        for name in (*((expect.flow,) if expect.flow else ()), *expect.paused, *expect.ran, *said):
+            if name not in flows:
+                raise InputError(
+                    f"There is no flow {name!r}", where=where, remedy=f"Use one of: {', '.join(flows)}."
+                )
+        running = expect.flow if "flow" in given else running
+        named = [*expect.slots, *((expect.awaiting,) if expect.awaiting else ())]
+        # Where the running flow is not certain, a slot of any flow may be meant.
+        owners: list[Flow] = [flows[running]] if running else list(flows.values())
+        for name in named:
+            slot = next((slot for owner in owners if (slot := owner.slot(name))), None)
+            if slot is None:
+                known = ", ".join(dict.fromkeys(each.name for owner in owners for each in owner.slots))
+                of = f" of {running!r}" if running else ""
+                raise InputError(
+                    f"There is no slot {name!r}{of}", where=where, remedy=f"Use one of: {known or 'none'}."
+                )
+            for value in one_of(expect.slots[name]) if name in expect.slots else ():
+                if reason := call_type(slot, "check", value, "", at):
+                    raise InputError(
+                        f"{value!r} is no value of slot {name!r}: {reason}",
+                        where=where,
+                        remedy=f"Write its normal form ({slot.kind.example or slot.type}).",
+                    )

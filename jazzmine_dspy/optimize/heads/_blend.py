@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from jazzmine_dspy.optimize.heads._parts import Floats, Numbers
 from jazzmine_dspy.optimize.heads._rows import Seen, sampled
 from jazzmine_dspy.program.heads import _blend
 from jazzmine_dspy.program.heads._blend import Blend, OpenSet, Trust, log_odds, none_terms, softmax
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
-    Numbers = NDArray[np.int64]
 
 _RIDGE = 1e-4
 _FIRST = (0.5, 0.1, 1.0, 0.2, 0.1, 0.0, 0.0)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.optimize.heads._blend import fit_logit
 from jazzmine_dspy.program._cuts import is_short
 from jazzmine_dspy.program.clauses import ClauseRule, Ranking, log_odds
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SPREAD = {"connector": 1.5, "scale": 0.5, "count": 2.0, "short": 1.0}
 """How far a weight is expected from that of the rule to begin with: few messages move it little."""
@@ -69,7 +67,7 @@ def fit_trust(asked: Sequence[Asked], said: Answers) -> tuple[float, float]:
     return round(min(5.0, max(0.05, factor)), 4), round(min(9.0, max(-9.0, offset)), 4)
 
 
-def shy(rule: ClauseRule, margin: float) -> ClauseRule:
+def raise_threshold(rule: ClauseRule, margin: float) -> ClauseRule:
     """A rule that answers several flows less often, by a margin of log-odds."""
     if rule.together is not None:
         odds = np.log(rule.together / (1 - rule.together + 1e-9)) + margin

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.optimize.heads._blend import Weighed, blend_scores, fit_logit, fit_trust
+from jazzmine_dspy.optimize.heads._parts import Floats
 from jazzmine_dspy.optimize.heads._rows import Seen
 from jazzmine_dspy.program.heads._blend import KINDS, Kind, OpenSet, gate_signs, gated, signs, softmax
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
 
 ENOUGH_NONE = 20
 """Labelled rows that want nothing, from which on the line is set by them and not by flows left out."""

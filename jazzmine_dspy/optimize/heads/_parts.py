@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.program.heads._lexical import Lexical, pieces, quantised, words
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
-    Numbers = NDArray[np.int64]
+Floats = NDArray[np.floating[Any]]
+Numbers = NDArray[np.int64]
 
 _STEPS = 40
 _TOLERANCE = 1e-6

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import DatasetError
@@ -14,8 +15,10 @@ from jazzmine_dspy.models.turn import MAX_TEXT, Turn
 from jazzmine_dspy.optimize.heads._parts import (
     Counts,
     Directions,
+    Floats,
     Lexicon,
     Linear,
+    Numbers,
     Scope,
     class_means,
     fit_lexicon,
@@ -26,15 +29,9 @@ from jazzmine_dspy.optimize.heads._parts import (
 from jazzmine_dspy.program.heads import NONE, STATE_SIZE, state_features
 from jazzmine_dspy.program.heads._blend import Space
 from jazzmine_dspy.program.heads.features import busy, evidence
+from jazzmine_dspy.program.ports import EmbedderPort
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.program.ports import EmbedderPort
-
-    Floats = NDArray[np.floating]
-    Numbers = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 FEW_ROWS = 1_500
 _DIRECTIONS = 192

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jazzmine_dspy.optimize.heads._clause_fit import Asked, answers, fit_cuts, fit_together, fit_trust, shy
+from jazzmine_dspy.optimize.heads._clause_fit import (
+    Asked,
+    answers,
+    fit_cuts,
+    fit_together,
+    fit_trust,
+    raise_threshold,
+)
+from jazzmine_dspy.optimize.heads._rows import HeadRow
 from jazzmine_dspy.program._cuts import find_cuts, is_short
 from jazzmine_dspy.program.clauses import CONNECTORS, NONE, ClauseRule, Ranking
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.optimize.heads._rows import HeadRow
 
 Judge = Callable[[Sequence[str]], Sequence[Ranking]]
 """Ranks the labels of each text, best first."""
@@ -167,7 +171,7 @@ def _tried(
     every = np.ones(len(asked), dtype=bool)
     found = []
     for margin in _MARGINS:
-        said = answers(asked, [shy(each, margin) for each in folds])
+        said = answers(asked, [raise_threshold(each, margin) for each in folds])
         gain = weights * (said.right.astype(float) - one)
         if gain[~single].sum() > max(0.0, -worth * gain[single].sum()):
             found.append((share(said.right, every), -margin, said))
@@ -175,7 +179,7 @@ def _tried(
     if not found:
         return 0.0, None, facts
     exact, negative, said = max(found, key=lambda each: each[:2])
-    made = shy(fit(asked, rule), -negative).model_copy(update={"trust": fit_trust(asked, said)})
+    made = raise_threshold(fit(asked, rule), -negative).model_copy(update={"trust": fit_trust(asked, said)})
     facts |= {
         "exact": exact, "single": share(said.right, single), "several": share(said.right, ~single),
         "margin": -negative, "rule": made.model_dump(mode="json"),

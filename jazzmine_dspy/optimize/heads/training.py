@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from jazzmine_dspy.models.errors import DatasetError, InputError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.heads._blend import Weighed, blend_scores, fit_blend, fit_new, log_loss
 from jazzmine_dspy.optimize.heads._open import fit_open
-from jazzmine_dspy.optimize.heads._parts import Scope
+from jazzmine_dspy.optimize.heads._parts import Floats, Numbers, Scope
 from jazzmine_dspy.optimize.heads._rows import (
     HeadRow,
     Item,
@@ -32,15 +32,7 @@ from jazzmine_dspy.program import ports
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads._blend import NEAR, Blend
-from jazzmine_dspy.program.ports import SelectionOutput
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.program.ports import EmbedderPort
-
-    Floats = NDArray[np.floating]
-    Numbers = NDArray[np.int64]
+from jazzmine_dspy.program.ports import EmbedderPort, SelectionOutput
 
 REGULARIZATIONS = (0.3, 1.0, 3.0, 10.0)
 """Values of C that are tried: the larger, the closer the fit."""

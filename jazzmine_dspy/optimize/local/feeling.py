@@ -14,7 +14,7 @@ from jazzmine_dspy.program.heads.acts.view import last_said
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
 from jazzmine_dspy.program.heads.feeling.linear import MOST_ROWS
-from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment, fit_sentiment
+from jazzmine_dspy.program.heads.feeling.sentiment import fit_sentiment
 from jazzmine_dspy.program.heads.feeling.sentiment import row_of as sentiment_row
 from jazzmine_dspy.program.heads.feeling.topic import Topic, fit_topic
 from jazzmine_dspy.program.heads.feeling.topic import row_of as topic_row
@@ -110,25 +110,16 @@ def fit_feeling(
     sentiment = start.sentiment if start is not None else None
     topic = start.topic if start is not None else None
     if felt:
-        sentiment = _fit_sentiment(felt, phrases, embedder, start)
+        turns = [Phrase(each.turn.text, each.labels.sentiment or 0.0, each.conversation_id) for each in felt]
+        texts, labels, groups, weights = zip(*turns, *phrases, strict=True)
+        features = embedder.features(texts)
+        rows = np.stack([sentiment_row(text, row) for text, row in zip(texts, features, strict=True)])
+        sentiment = fit_sentiment(rows, labels, groups, np.array(weights), sentiment)
     if shifts:
         topic = _fit_topic(shifts, embedder, start)
     if sentiment is None or topic is None or not (felt or shifts):
         return start
     return FeelingHead(sentiment, topic)
-
-
-def _fit_sentiment(
-    examples: Sequence[Example],
-    phrases: Sequence[Phrase],
-    embedder: EmbedderPort,
-    start: FeelingHead | None,
-) -> Sentiment:
-    turns = [Phrase(each.turn.text, each.labels.sentiment or 0.0, each.conversation_id) for each in examples]
-    texts, labels, groups, weights = zip(*turns, *phrases, strict=True)
-    features = embedder.features(texts)
-    rows = np.stack([sentiment_row(text, row) for text, row in zip(texts, features, strict=True)])
-    return fit_sentiment(rows, labels, groups, np.array(weights), start.sentiment if start else None)
 
 
 def _fit_topic(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy import artifacts
+from jazzmine_dspy.datasets.load import draw
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.report import RecallChoice
 from jazzmine_dspy.memory.procedural.index import FlowIndex
@@ -20,14 +21,10 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.local.rows import Exclusions, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
+from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.turn import TurnProgram
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.program.ports import EmbedderPort
 
 SAMPLE = 600
 """Labelled turns on which settings are compared."""
@@ -148,12 +145,10 @@ def fit_recall(
         for e in train
         if e.labels.flows and set(e.labels.flows) <= set(registry) and not is_ruled(registry, e)
     ]
-    if len(turns) > SAMPLE:
-        sampled = random.Random(seed * 7919 + 11).sample(range(len(turns)), SAMPLE)
-        turns = [turns[number] for number in sorted(sampled)]
+    turns = draw(turns, SAMPLE, seed * 7919 + 11)
     if not turns:
         return FittedRecall(RecallSettings(), tuple(examples), ())
-    questions = _questions(registry, turns)
+    questions = [Question(turn, *recall_query(turn.turn, turn.turn.text, registry)) for turn in turns]
     texts = [text for flow in registry.values() for text in flow.examples]
     warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in questions)])
     default = RecallSettings()
@@ -177,10 +172,6 @@ def fit_recall(
     tried[best_place] = replace(tried[best_place], kept=True)
     settings, steps = _fit_settings(lists, default, best, any(each.summaries for each in questions))
     return FittedRecall(settings, tuple(examples) if best_place == 2 else (), (*tried, *steps))
-
-
-def _questions(registry: FlowRegistry, examples: Sequence[Example]) -> list[Question]:
-    return [Question(e, *recall_query(e.turn, e.turn.text, registry)) for e in examples]
 
 
 class _RankedLists:
@@ -232,16 +223,12 @@ def _fit_settings(
         first, place = len(steps), max(range(len(options)), key=lambda number: options[number][1].mean())
         steps += [_choice(_settings_name(start, option), hits) for option, hits in options]
         winner, hits = options[place]
-        if _significant(hits, best):
+        gained = hits.mean(axis=1) - best.mean(axis=1)
+        error = gained.std(ddof=1) / math.sqrt(len(gained)) if len(gained) > 1 else math.inf
+        if gained.mean() > error:
             settings, best = winner, hits
             steps = [replace(one, kept=number == first + place) for number, one in enumerate(steps)]
     return settings, steps
-
-
-def _significant(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> bool:
-    gained = mine.mean(axis=1) - theirs.mean(axis=1)
-    error = gained.std(ddof=1) / math.sqrt(len(gained)) if len(gained) > 1 else math.inf
-    return bool(gained.mean() > error)
 
 
 def _choice(name: str, hits: NDArray[np.float64]) -> RecallChoice:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.local.closed import read_closed
-from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.ports import EmbedderPort, Recalled
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.ports import EmbedderPort
 
 Load = Literal["idle", "busy"]
 

@@ -21,7 +21,6 @@ from jazzmine_dspy.optimize.local.recall import (
     index_examples,
     with_index,
 )
-from jazzmine_dspy.optimize.local.recall import documents as documents
 from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows, warm
 from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program.clarify import NONE
@@ -92,7 +91,20 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
             program.with_policy(program.policy.model_copy(update={"recall": numbers})), recall.examples
         )
     rows = tuple(collect_rows(program, examples, exclude=Exclusions(examples)))
-    head = _head(context, program, rows)
+    head = None
+    share = context.recipe.open_set.share
+    if context.recipe.head and embedder is not None:
+        try:
+            head = train_selection_head(
+                [head_row(row) for row in rows],
+                embedder=embedder,
+                seed=context.recipe.seed,
+                examples=own_examples(program),
+                flows=tuple(program.registry),
+                out_of_scope_share=program.registry.out_of_scope_share if share is None else share,
+            )
+        except DatasetError as error:
+            context.progress.note(f"no head is trained: {error.message}")
     if embedder is not None:
         program = program.with_policy(
             program.policy.model_copy(update={"fallback_score": fit_fallback(rows)})
@@ -134,26 +146,6 @@ def retrain_local(
         program.bind(heads={"select": head})
     _bind_rest(context, program, examples)
     return TrainedLocal(program, trained.recall, trained.head, rows, indexed, len(rows))
-
-
-def _head(context: RunContext, program: TurnProgram, rows: Sequence[Row]) -> TrainedHead | None:
-    """Train the head of selection on labelled turns and on the texts of the flows; None if the recipe has none."""
-    recipe, embedder = context.recipe, program.bindings.embedder
-    if not recipe.head or embedder is None:
-        return None
-    share = recipe.open_set.share
-    try:
-        return train_selection_head(
-            [head_row(row) for row in rows],
-            embedder=embedder,
-            seed=recipe.seed,
-            examples=own_examples(program),
-            flows=tuple(program.registry),
-            out_of_scope_share=program.registry.out_of_scope_share if share is None else share,
-        )
-    except DatasetError as error:
-        context.progress.note(f"no head is trained: {error.message}")
-        return None
 
 
 def _bind_rest(context: RunContext, program: TurnProgram, examples: Sequence[Example]) -> None:

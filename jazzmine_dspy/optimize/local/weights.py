@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.commands import Command
+from jazzmine_dspy.optimize.heads._parts import Floats, Numbers
 from jazzmine_dspy.optimize.heads._rows import group_folds
 from jazzmine_dspy.optimize.local.recall import IndexExample, index_examples, with_index
 from jazzmine_dspy.optimize.local.rows import is_ruled
@@ -25,14 +26,6 @@ from jazzmine_dspy.program.ports import HeadExample, HeadInput
 from jazzmine_dspy.program.starts import UNLIKELY, Starts
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.program.ports import HeadExample
-
-    Floats = NDArray[np.floating[Any]]
-    Numbers = NDArray[np.int64]
 
 
 def head_example(program: TurnProgram, example: Example) -> HeadExample[list[Command]]:

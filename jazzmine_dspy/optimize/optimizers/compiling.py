@@ -178,7 +178,7 @@ class _Student(TrainableProgram):
         except Awaiting as awaiting:
             if not self._guard.evaluating:
                 raise
-            self._guard.awaited.add(awaiting)
+            self._guard.awaited.append(awaiting)
             raise _NotYet from None
 
 

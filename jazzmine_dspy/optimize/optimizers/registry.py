@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 import dspy
 
 from jazzmine_dspy.datasets.demos import to_dspy
+from jazzmine_dspy.datasets.load import draw
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.dspy_metric import metric
 from jazzmine_dspy.models.errors import JazzmineError, RecipeError
@@ -79,17 +79,10 @@ class OptimizerTools:
             return value
         return value >= self.recipe.demos.threshold and not pred.get("refused")
 
-    def sample(self, examples: Sequence[Example]) -> list[Example]:
-        """A seeded sample of ``search.turns`` turns, in their order."""
-        size = self.recipe.search.turns
-        if size >= len(examples):
-            return list(examples)
-        chosen = random.Random(self.recipe.seed * 104729).sample(range(len(examples)), size)
-        return [examples[index] for index in sorted(chosen)]
-
     def trainset(self, train: Sequence[Example], program: TurnProgram) -> list[dspy.Example]:
-        """A sample of the training turns as examples of DSPy."""
-        return [to_dspy(example, program) for example in self.sample(train)]
+        """A sample of ``search.turns`` training turns as examples of DSPy."""
+        sample = draw(train, self.recipe.search.turns, self.recipe.seed * 104729)
+        return [to_dspy(example, program) for example in sample]
 
     def valset(self, train: Sequence[Example], program: TurnProgram) -> list[dspy.Example]:
         """A sample of the dev turns as examples of DSPy; of the training turns if there are none."""
@@ -119,11 +112,6 @@ class Candidate:
     program: TurnProgram
     notes: tuple[str, ...] = ()
     compiled: bool = True
-
-    @property
-    def states(self) -> States:
-        """The whole state of every predictor of the shape."""
-        return states_of(self.program)
 
     def demonstrations(self) -> dict[str, int]:
         """Number of demonstrations by predictor of the shape."""

@@ -1,15 +1,14 @@
-"""Choose what ships: the program of the highest expected objective minus the price of its calls."""
+"""Choose what ships, the program of the highest expected objective minus the price of its calls; and train it again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.eval.significance import Difference, Linear, paired_metric
-from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import PARTS, RunContext
+from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
-from jazzmine_dspy.optimize.state import Choice, Contender, RunState, Verdict
+from jazzmine_dspy.optimize.state import Contender, RunState, Verdict
+from jazzmine_dspy.optimize.steps.contenders import retrain_deciders
 
 MARGIN = 0.02
 """Gain that one LM call a turn must bring. Candidates within this distance count as near."""
@@ -36,7 +35,8 @@ def choose(context: RunContext, state: RunState) -> RunState:
     context.progress.note(f"chosen: {ships.contender.name}")
     local = ships.contender.local
     examples = local.trained.examples if local is not None else ()
-    return replace(state, choice=Choice(ships, verdicts), program=ships.contender.program, examples=examples)
+    program = ships.contender.program
+    return replace(state, verdicts=verdicts, chosen=ships, program=program, examples=examples)
 
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
@@ -46,35 +46,35 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     if each.evaluation is base.evaluation:
         # The base itself, or a local decider that learnt nothing: its expected gain is 0.
         return Verdict(each, score)
-    paired = difference_with_error(each.evaluation, base.evaluation, metric)
+    difference = each.evaluation.shared_difference(base.evaluation, metric)
     price = PRICE[context.recipe.prefer] * each.calls
-    if paired is None:
+    if difference is None:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
-    difference, error = paired
-    gain = Gain(difference.value, error)
+    gain = Gain(difference.value, difference.error)
     broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     if each.kind == "local" and (each.local is None or each.local.trained.head is None):
         # The prior covers only local programs without a head.
-        gain = expected_gain(shipped_prior(), context.labelled_conversations, difference.value, error)
+        gain = expected_gain(shipped_prior(), context.labelled_conversations, *gain)
         if gain.mean > 0 and not gain.likely:
             broken = (*broken, f"a gain over the base is only {gain.probability:.0%} likely")
     worth = gain.mean - price
     return Verdict(each, score, difference, gain.mean, gain.sd, worth, broken)
 
 
-def difference_with_error(
-    mine: Evaluation, theirs: Evaluation, metric: str
-) -> tuple[Difference, float] | None:
-    """Paired difference on the turns that both answered, with its standard error; None if no turn has the metric."""
-    others = {turn.example.key: turn.scores for turn in theirs.turns if not turn.unanswered}
-    ours = [
-        turn
-        for turn in mine.turns
-        if not turn.unanswered and turn.example.key in others and metric in turn.scores
-    ]
-    pairs = [turn.scores for turn in ours], [others[turn.example.key] for turn in ours]
-    groups = [turn.example.conversation_id for turn in ours]
-    try:
-        return paired_metric(*pairs, groups, metric), Linear(*pairs, groups, metric).error
-    except InputError:
-        return None
+def refit(context: RunContext, state: RunState) -> RunState:
+    """Train the head and the other packages' deciders of the chosen program on more turns.
+
+    The base and the previous program do not change. Moved package weights have learnt from all turns already.
+    """
+    if not context.recipe.refit or state.chosen is None:
+        return state
+    contender = state.chosen.contender
+    local, program = contender.local, state.program
+    if contender.kind in ("base", "before"):
+        return state
+    context.progress.phase("train again on all parts", None)
+    if local is not None and local.trained.head is not None:
+        every = context.dataset.examples(*PARTS)
+        trained = retrain_local(context, local.trained, program, every)
+        state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
+    return replace(state, program=retrain_deciders(context, state.program))

@@ -1,23 +1,30 @@
-"""Judge whole programs. Each decider answers each turn once; cascades are computed from these answers."""
+"""Judge whole programs, other packages' deciders too. Each answers a turn once; cascades are computed from that."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
-from jazzmine_dspy.models.errors import LMUnansweredError
+from jazzmine_dspy.models.awaiting import AwaitingGroup
+from jazzmine_dspy.models.errors import (
+    InputError,
+    LMUnansweredError,
+    format_error,
+)
 from jazzmine_dspy.optimize.confidence import ConfidenceRow, passes, set_gate
-from jazzmine_dspy.optimize.context import COMPILE_TIME, JUDGE_TIME, RunContext
-from jazzmine_dspy.optimize.measuring import asking_all, evaluate_within
+from jazzmine_dspy.optimize.context import COMPILE_TIME, JUDGE_TIME, PARTS, RunContext
+from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn, with_states
 from jazzmine_dspy.optimize.state import Contender, Kind, LocalFit, RunState
-from jazzmine_dspy.optimize.steps.deciders import judge_deciders
+from jazzmine_dspy.optimize.steps.local import holdouts
+from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn, Decider
+from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -29,10 +36,11 @@ def evaluate_contenders(context: RunContext, state: RunState) -> RunState:
     """Judge the base program, the local decider, the language model, other deciders, and the cascades of these."""
     local = state.local
     contenders = [Contender(BASE, "base", state.base, local.base)]
-    contenders += [
-        Contender(each.name, "local", _program_with_confidence(each), each.evaluation, local=each)
-        for each in state.locals
-    ]
+    for each in state.locals:
+        program = each.trained.program
+        model = each.confidence.model if each.confidence is not None else None
+        program = program.with_policy(program.policy.model_copy(update={"turn_confidence": model}))
+        contenders.append(Contender(each.name, "local", program, each.evaluation, local=each))
     if (before := _before(context, local)) is not None:
         contenders.append(before)
     contenders += judge_deciders(context, local)
@@ -70,12 +78,6 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
     return _judge(context, BEFORE, "before", previous.program, unseen, judge_lm=asks, keep_calls=keep)
 
 
-def _program_with_confidence(local: LocalFit) -> TurnProgram:
-    program = local.trained.program
-    model = local.confidence.model if local.confidence is not None else None
-    return program.with_policy(program.policy.model_copy(update={"turn_confidence": model}))
-
-
 def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
     """Judge the LM with the prompts as written and as compiled, on the same turns of dev-B.
 
@@ -96,12 +98,12 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
         return []
     sample = context.sample(dev_b, size, salt=2)
     contenders: list[Contender] = []
-    with asking_all() as ask:
+    with AwaitingGroup() as group:
         for number, (name, tried) in enumerate(models, 1):
             time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
             settings = {"judge_lm": True, "keep_calls": keep, "time": time, "best": best.score}
             work = functools.partial(_judge, context, name, "lm", tried.program, sample, **settings)
-            if (one := ask(work)) is not None and not ask.awaited:
+            if (one := group.attempt(work)) is not None and not group:
                 contenders.append(one)
     return contenders
 
@@ -191,3 +193,83 @@ def _fit_gate(first: Contender, lm_keys: Collection[str]) -> tuple[float | None,
 
 def _confidence(turn: TurnResult) -> float:
     return turn.decision.stages["understand"].confidence if turn.decision is not None else 0.0
+
+
+SECONDS = float(DEADLINE)
+"""Deadline of a turn, so that a decider that hangs does not stop the run."""
+
+
+def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
+    """Judge each decider of the recipe alone, on the turns on which the local decider was judged.
+
+    Turns on which a decider fails count as wrong. A decider that cannot be created or trained, or whose language model
+    does not answer, is left out with a note.
+    """
+    program = local.trained.program
+    for name in context.recipe.deciders:
+
+        def train(examples: Sequence[Example], name: str = name) -> TurnProgram:
+            return with_decider(context, program, name, examples)
+
+        try:
+            whole = train(context.dataset.examples("train"))
+            if callable(getattr(DECIDERS[name], "train", None)):
+                rounds = list(holdouts(context, train, whole))
+            else:
+                rounds = [(whole, [turn.example for turn in local.evaluation.turns])]
+        except Exception as error:
+            context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
+            continue
+        try:
+            evaluations = [
+                evaluate_within(context, f"judge {name}", each, holdout, judge_lm=True, deadline=SECONDS)
+                for each, holdout in rounds
+                if holdout
+            ]
+        except LMUnansweredError as error:
+            context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
+            continue
+        turns = tuple(
+            turn for evaluation in evaluations if evaluation is not None for turn in evaluation.turns
+        )
+        if failed := [turn.error for turn in turns if turn.error]:
+            context.progress.note(
+                f"the decider {name!r} failed on {len(failed)} of {len(turns)} turns: {failed[0]}"
+            )
+        if turns:
+            evaluation = Evaluation(turns, seed=context.recipe.seed)
+            yield Contender(name, "other", whole, evaluation, evaluation.usage["lm_calls_per_turn"])
+
+
+def with_decider(
+    context: RunContext, program: TurnProgram, name: str, examples: Sequence[Example]
+) -> TurnProgram:
+    """A program with this decider alone, trained on the examples if its class has ``train``."""
+    kind = DECIDERS[name]
+    train = getattr(kind, "train", None)
+    if train is None:
+        instance = kind()
+    else:
+        turns = [
+            DecidedTurn(program.read(each.turn, (each.conversation_id,)), each.labels, each.conversation_id)
+            for each in examples
+        ]
+        instance = train(turns, context.recipe.seed)
+        if not isinstance(instance, Decider):
+            raise InputError(f"its train() returned {type(instance).__name__} and no decider")
+    policy = program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
+    return program.with_policy(policy).bind(deciders={name: instance})
+
+
+def retrain_deciders(context: RunContext, program: TurnProgram) -> TurnProgram:
+    """Train the other packages' deciders of a program again, on all labelled turns except the test part."""
+    names = [name for name in program.policy.names if name in context.recipe.deciders]
+    every = context.dataset.examples(*PARTS)
+    for name in names:
+        try:
+            alone = with_decider(context, program, name, every)
+        except Exception as error:
+            context.progress.note(f"the decider {name!r} stays as it was judged: {format_error(error)}")
+            continue
+        program = program.bind(deciders={name: alone.bindings.deciders[name]})
+    return program

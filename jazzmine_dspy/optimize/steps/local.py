@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.optimize.confidence import (
+    ConfidenceRow,
     confidence_rows,
     fit,
     folds_of,
@@ -20,7 +22,6 @@ from jazzmine_dspy.optimize.confidence import (
     set_gate,
 )
 from jazzmine_dspy.optimize.context import PARTS, RunContext
-from jazzmine_dspy.optimize.gates import Gate
 from jazzmine_dspy.optimize.local.feeling import fit_own_feeling
 from jazzmine_dspy.optimize.local.training import TrainedLocal, train_local
 from jazzmine_dspy.optimize.local.weights import move_weights
@@ -49,7 +50,13 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
     moved = _fit_weights(context, state)
     with_head = _fit_head(context, state, "local" if moved is None else "local with a head")
     fits = tuple(local_fit for local_fit in (moved, with_head) if local_fit is not None)
-    return replace(state, locals=fits or (_untrained_fit(context, state),))
+    if not fits:
+        # The labels teach the local decider nothing.
+        base = _judge(context, BASE, state.base, context.dataset.examples(*PARTS))
+        trained = TrainedLocal(state.start.with_policy("local"))
+        confidence = fit_confidence(context, base, trained.program)
+        fits = (LocalFit("local", trained, base, base, confidence, ((0, _on_dev(base)),)),)
+    return replace(state, locals=fits)
 
 
 def _fit_weights(context: RunContext, state: RunState) -> LocalFit | None:
@@ -114,15 +121,6 @@ def _fit_head(context: RunContext, state: RunState, name: str) -> LocalFit | Non
     )
 
 
-def _untrained_fit(context: RunContext, state: RunState) -> LocalFit:
-    """The local decider with the package's weights, for datasets whose labels teach it nothing."""
-    pool = context.dataset.examples(*PARTS)
-    base = _judge(context, BASE, state.base, pool)
-    trained = TrainedLocal(state.start.with_policy("local"))
-    confidence = fit_confidence(context, base, trained.program)
-    return LocalFit("local", trained, base, base, confidence, ((0, _on_dev(base)),))
-
-
 def holdouts(
     context: RunContext, train: Train, whole: TurnProgram
 ) -> Iterator[tuple[TurnProgram, list[Example]]]:
@@ -174,26 +172,15 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
     if len({row.group for row in rows}) < FEWEST_CLUSTERS:
         return None
     start, part = shipped()[0], context.recipe.gates
-    labelled = [
-        turn
-        for turn in evaluation.turns
-        if turn.decision is not None and turn.scores.get("commands_exact") is not None
-    ]
-    closed = [is_closed(turn) for turn in labelled]
+    gate_of = functools.partial(set_gate, target_error=part.target_error, delta=part.delta)
 
-    def unseen_confidences(places: Sequence[int]) -> list[float]:
+    def unseen_confidences(judged: Sequence[ConfidenceRow]) -> list[float]:
         # Turns that rules decide as a whole pass every gate, so the bound covers them too.
-        estimates = out_of_fold([rows[at] for at in places], start)
-        return [1.0 if closed[at] else confidence for at, confidence in zip(places, estimates, strict=True)]
+        estimates = zip(judged, out_of_fold(judged, start), strict=True)
+        return [1.0 if is_closed(row.turn) else confidence for row, confidence in estimates]
 
-    def gate_of(places: Sequence[int], confidences: Sequence[float]) -> Gate:
-        return set_gate(
-            confidences, [rows[at] for at in places], target_error=part.target_error, delta=part.delta
-        )
-
-    every, folds = range(len(rows)), folds_of(rows)
-    confidences = unseen_confidences(every)
-    gate = gate_of(every, confidences)
+    folds, confidences = folds_of(rows), unseen_confidences(rows)
+    gate = gate_of(confidences, rows)
     model = fit(rows, start).model_copy(
         update={
             "gate": round(gate.threshold, 6),
@@ -204,10 +191,11 @@ def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnPro
     passing: dict[str, bool] = {}
     for fold in sorted(set(folds)):
         # The models behind this gate have not seen the fold either.
-        others = [at for at in every if folds[at] != fold]
-        threshold = gate_of(others, unseen_confidences(others)).threshold
-        for at in (at for at in every if folds[at] == fold):
-            passing[labelled[at].example.key] = passes(labelled[at], confidences[at], threshold)
+        others = [row for row, its in zip(rows, folds, strict=True) if its != fold]
+        threshold = gate_of(unseen_confidences(others), others).threshold
+        for row, confidence, its in zip(rows, confidences, folds, strict=True):
+            if its == fold and row.turn is not None:
+                passing[row.turn.example.key] = passes(row.turn, confidence, threshold)
     return ConfidenceFit(model, gate, passing)
 
 

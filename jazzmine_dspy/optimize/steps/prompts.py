@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.intervals import pooled
+from jazzmine_dspy.eval.metrics import TurnScores
 from jazzmine_dspy.eval.objective import has_label
-from jazzmine_dspy.eval.score_terms import TurnScores
+from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.checks import copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
-from jazzmine_dspy.optimize.measuring import asking_all, assert_answered, within_budget
+from jazzmine_dspy.optimize.measuring import assert_answered, causes_of, within_budget
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
@@ -87,8 +88,8 @@ def _fit(
     candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
     tried: list[Tried] = []
     with context.asking():
-        with asking_all() as ask:
-            while (candidate := ask(lambda: next(candidates, None))) is not None:
+        with AwaitingGroup() as group:
+            while (candidate := group.attempt(lambda: next(candidates, None))) is not None:
                 # A candidate that the budget cuts short would not be scored on the same turns as the others.
                 if tried and not allowed(scoring):
                     context.progress.note(
@@ -97,12 +98,12 @@ def _fit(
                     break
                 trying = functools.partial(_try, context, candidate, base, first, tried)
                 # Queues the requests of the other candidates before the run waits for the answers.
-                if (result := ask(trying)) is None or ask.awaited:
+                if (result := group.attempt(trying)) is None or group:
                     continue
                 tried.append(result)
                 is_leader = _leader(tried) is result
                 context.best.prompts(result.name, result.score, result.program, best=is_leader)
-        with asking_all() as ask:
+        with AwaitingGroup() as group:
             for place in finalists([(each.candidate.compiled, each.score or 0.0) for each in tried]):
                 if len(first) == len(sample) or tried[place].scored != len(first):
                     continue
@@ -112,9 +113,18 @@ def _fit(
                     continue
                 context.progress.phase(f"try {name} on", len(sample) - len(first))
                 rest, candidate = sample[len(first) :], tried[place].candidate
-                more = ask(functools.partial(_score, context, candidate, rest, _leader(tried)))
+                more = group.attempt(functools.partial(_score, context, candidate, rest, _leader(tried)))
                 if more is not None:
-                    tried[place] = _join(context, tried[place], more)
+                    one = tried[place]
+                    scores = (*one.scores, *more.scores)
+                    tried[place] = Tried(
+                        candidate,
+                        (pooled(scores, context.objective.metric) or 0.0) if scores else None,
+                        one.scored + more.scored,
+                        {**one.answers, **more.answers},
+                        (*one.notes, *(note for note in more.notes if note not in one.notes)),
+                        scores,
+                    )
         best = chosen(context.recipe.prefer, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)
@@ -135,7 +145,7 @@ def _try(
     """
     is_base = candidate.program is base
     context.progress.phase(f"try {candidate.name}", len(turns))
-    if candidate.compiled and candidate.states == states_of(base):
+    if candidate.compiled and states_of(candidate.program) == states_of(base):
         notes = candidate.notes or ("it changes no prompt",)
         context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
         return None
@@ -149,7 +159,7 @@ def _try(
     if result.answers and not result.scored:
         context.progress.note(f"{candidate.name} has no score: {'; '.join(result.notes)}")
         if is_base:
-            causes = Counter(cause for answer in result.answers.values() for cause in _causes(answer))
+            causes = Counter(cause for answer in result.answers.values() for cause in causes_of(answer))
             raise LMUnansweredError(
                 f"The language model answered none of {len(result.answers)} turns: {causes.most_common(1)[0][0]}",
                 where=f"lm = {context.recipe.lm!r}",
@@ -202,15 +212,6 @@ def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
 
 def _leader(tried: Sequence[Tried]) -> Tried | None:
     return max(tried, key=lambda each: each.score or 0.0, default=None)
-
-
-def _join(context: RunContext, one: Tried, more: Tried) -> Tried:
-    scores = (*one.scores, *more.scores)
-    notes = (*one.notes, *(note for note in more.notes if note not in one.notes))
-    score = (pooled(scores, context.objective.metric) or 0.0) if scores else None
-    return Tried(
-        one.candidate, score, one.scored + more.scored, {**one.answers, **more.answers}, notes, scores
-    )
 
 
 _LEAST_TO_HALVE = 16
@@ -294,7 +295,11 @@ def _assert_reachable(context: RunContext, result: Tried) -> None:
     if counts.replayed and 2 * len(failed) <= result.scored:
         # The store keeps no failures, so the only live calls are those that failed in the last run.
         return
-    if counts.replayed and all(_too_long(answer) for answer in failed):
+    # A prompt that is too long is no failure of the model.
+    too_long = [
+        any("ContextWindowExceededError" in cause for cause in causes_of(answer)) for answer in failed
+    ]
+    if counts.replayed and all(too_long):
         return
     if calls and counts.failed == calls:
         raise RecipeError(
@@ -302,12 +307,3 @@ def _assert_reachable(context: RunContext, result: Tried) -> None:
             where=f"lm = {context.recipe.lm!r}",
             remedy="See the warnings above; check its name, its address and its key.",
         )
-
-
-def _too_long(answer: TurnDecision) -> bool:
-    """Whether the prompt was too long, which is no failure of the model."""
-    return any("ContextWindowExceededError" in cause for cause in _causes(answer))
-
-
-def _causes(answer: TurnDecision) -> list[str]:
-    return [record.cause for record in answer.stages.values() if record.cause]

@@ -20,7 +20,7 @@ from jazzmine_dspy.optimize import findings
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.delivery import manifest_facts, run_facts
 from jazzmine_dspy.optimize.interrupted import remove_unfinished
-from jazzmine_dspy.optimize.local.training import documents
+from jazzmine_dspy.optimize.local.recall import documents
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.report_rows import BASELINE, cascade_name, report_rows
 from jazzmine_dspy.optimize.state import RunState

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine_dspy.eval.suite.load import load_suite, unseen_registries
+from jazzmine_dspy.eval.suite.model import load_suite, unseen_registries
 from jazzmine_dspy.models.registry import FlowRegistry
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from jazzmine_dspy.artifacts import save
 from jazzmine_dspy.cli import app
 from jazzmine_dspy.eval.suite import Expect, load_suite, run_suite
-from jazzmine_dspy.eval.suite.judge import ObservedTurn, mismatches
+from jazzmine_dspy.eval.suite.result import ObservedTurn, mismatches
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry

@@ -87,7 +87,7 @@ def test_more_texts_are_remembered_on_request(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.row("C2")
-async def test_heads_see_the_last_two_layers_of_the_same_pass(
+def test_heads_see_the_last_two_layers_of_the_same_pass(
     minilm: FastembedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = minilm.features(TEXTS)

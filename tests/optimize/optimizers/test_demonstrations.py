@@ -22,7 +22,7 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.local.training import train_local
 from jazzmine_dspy.optimize.local.weights import move_weights
-from jazzmine_dspy.optimize.optimizers.labeled_few_shot import labeled
+from jazzmine_dspy.optimize.optimizers.few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, DeadCompileError, OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
@@ -168,8 +168,7 @@ def test_fitting_leaves_out_the_turns_own_conversation(
 ) -> None:
     """Decision 6: head, demonstrations and bootstrap exclude it wherever recall is asked."""
     from jazzmine_dspy.optimize.budget import Budget
-    from jazzmine_dspy.optimize.context import RunContext
-    from jazzmine_dspy.optimize.progress import NullProgress
+    from jazzmine_dspy.optimize.context import NullProgress, RunContext
 
     program = TurnProgram(dataset.flows).with_policy("fallback")
     bind_recall(program, "minilm")

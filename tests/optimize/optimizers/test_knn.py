@@ -17,7 +17,7 @@ from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.engines import system_text, user_text
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.optimize.optimizers.knn import PREFIX_NOTE, nearest
+from jazzmine_dspy.optimize.optimizers.few_shot import PREFIX_NOTE, nearest
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.nearest import shown

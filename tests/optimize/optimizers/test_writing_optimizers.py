@@ -118,7 +118,7 @@ def test_a_model_too_small_to_write_leaves_the_prompts_as_they_are(
         return str(labels.right(request)) if asks else "once once once"
 
     candidates, _ = run_optimizer(name, small(), base, scripted_lm(answer, model="scripted/tiny"))
-    assert all(candidate.states == states_of(base) for candidate in candidates)
+    assert all(states_of(candidate.program) == states_of(base) for candidate in candidates)
 
 
 @pytest.mark.row("O3")

@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
-from jazzmine_dspy.eval.metrics import score_turn
-from jazzmine_dspy.eval.score_terms import mean
+from jazzmine_dspy.eval.metrics import mean, score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import NullProgress, RunContext
 from jazzmine_dspy.optimize.prior import Prior, expected_gain
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.optimize.state import Choice, Contender, Kind, RunState
+from jazzmine_dspy.optimize.state import Contender, Kind, RunState
 from jazzmine_dspy.optimize.steps import choose as choose_module
 from jazzmine_dspy.optimize.steps.choose import choose
 
@@ -66,29 +64,29 @@ def flat() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def choice_of(library: Any) -> Callable[..., Choice]:
+def choice_of(library: Any) -> Callable[..., RunState]:
     """Chooses among contenders, the base first, by a recipe."""
     dataset = load_dataset(library)
 
-    def chosen(*others: Contender, base: Contender = BASE, **settings: Any) -> Choice:
+    def chosen(*others: Contender, base: Contender = BASE, **settings: Any) -> RunState:
         settings = {"objective": "flow_set_exact", "lm": "none", **settings}
         recipe = Recipe.model_validate({"name": "check", "dataset": str(library), **settings})
         context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
         program = cast("Any", None)
         state = RunState(program, program, program, contenders=(base, *others))
         state_after = choose(context, state)
-        assert state_after.choice is not None
-        assert state_after.program == state_after.choice.ships.contender.name
-        return state_after.choice
+        assert state_after.chosen is not None
+        assert state_after.program == state_after.chosen.contender.name
+        return state_after
 
     return chosen
 
 
 @pytest.fixture
-def ships(choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def ships(choice_of: Callable[..., RunState], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """The name of what ships where nothing is known before a run measures it."""
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
-    return lambda *others, **settings: choice_of(*others, **settings).ships.contender.name
+    return lambda *others, **settings: choice_of(*others, **settings).ships
 
 
 @pytest.mark.row("C5", "O5")
@@ -153,7 +151,7 @@ def test_a_language_model_that_is_right_on_every_turn_ships_where_quality_is_pre
 
 
 @pytest.mark.row("O5")
-def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., Choice]) -> None:
+def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., RunState]) -> None:
     def evaluation_with(right: Sequence[bool], unchanged: float) -> Evaluation:
         turns = [
             replace(turn, scores={**turn.scores, "unchanged_kept": mean(unchanged)})
@@ -163,33 +161,33 @@ def test_what_breaks_a_constraint_does_not_ship(choice_of: Callable[..., Choice]
 
     base = contender("base", "base", evaluation_with(HALF, 1.0))
     better = contender("local", "local", evaluation_with(ALL, 0.7))
-    assert choice_of(better, base=base).ships.contender.name == "local"
+    assert choice_of(better, base=base).ships == "local"
     for allowed, name in ((0.3, "local"), (0.29, "base")):
         choice = choice_of(better, base=base, constraints={"unchanged_kept": allowed})
-        assert choice.ships.contender.name == name
+        assert choice.ships == name
     assert choice.verdicts[1].broken == ("unchanged_kept loses 0.300, 0.29 is allowed",)
 
 
 @pytest.mark.row("C5", "V2")
 def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(
-    choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch
+    choice_of: Callable[..., RunState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: None)
-    verdict = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).ships
+    verdict = choice_of(contender("local", "local", [True, False] * 19 + [True, True])).chosen
     assert verdict.difference.value == pytest.approx(1 / 40)
     assert verdict.difference.lower_bound_one_sided < 0 < verdict.difference.detectable
     assert verdict.expected == pytest.approx(1 / 40)
     assert verdict.spread > 0
 
 
-def test_programs_are_compared_on_the_turns_that_both_answered(choice_of: Callable[..., Choice]) -> None:
+def test_programs_are_compared_on_the_turns_that_both_answered(choice_of: Callable[..., RunState]) -> None:
     """A language model is judged on fewer turns than the base."""
     lm = contender("LM as written", "lm", HALF[:10], calls=1.0)
     verdict = choice_of(lm, base=contender("base", "base", HALF)).verdicts[1]
     assert (verdict.difference.n, verdict.difference.value) == (10, 0.0)
     strange = contender("other", "other", Evaluation((replace(_turn(99, True)),)))
     choice = choice_of(strange)
-    assert choice.ships.contender.name == "base"
+    assert choice.ships == "base"
     assert choice.verdicts[1].broken == ("no turn says anything of it",)
 
 
@@ -207,12 +205,12 @@ def test_a_prior_holds_against_a_lucky_draw(
 
 @pytest.mark.row("C5", "O5")
 def test_a_gain_that_may_as_well_be_chance_replaces_nothing(
-    choice_of: Callable[..., Choice], monkeypatch: pytest.MonkeyPatch
+    choice_of: Callable[..., RunState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four to one is asked for: with few labels, gains elsewhere were as often losses."""
     monkeypatch.setattr(choose_module, "shipped_prior", lambda: Prior((15,), (0.001,), (0.01,)))
     choice = choice_of(contender("local", "local", [True, False] * 19 + [True, True]))
-    assert choice.ships.contender.name == "base"
+    assert choice.ships == "base"
     assert choice.verdicts[1].expected > 0
     assert choice.verdicts[1].broken == ("a gain over the base is only 68% likely",)
 
@@ -241,7 +239,7 @@ DRAWS = st.lists(
 @settings(max_examples=60)
 @given(base=st.lists(st.booleans(), min_size=12, max_size=12), draws=DRAWS)
 def test_whatever_is_measured_the_best_for_its_price_ships(
-    choice_of: Callable[..., Choice], base: list[bool], draws: list[tuple[list[bool], float]]
+    choice_of: Callable[..., RunState], base: list[bool], draws: list[tuple[list[bool], float]]
 ) -> None:
     """Nothing ships that is expected to be worse than the base; dearer calls never make more of them."""
     first = contender("base", "base", base)
@@ -252,13 +250,13 @@ def test_whatever_is_measured_the_best_for_its_price_ships(
     calls = []
     for prefer in ("quality", "cost", "calls"):
         choice = choice_of(*others, base=first, prefer=prefer)
-        assert choice.ships.worth >= 0.0
-        assert round(choice.ships.worth, 9) == max(
+        assert choice.chosen.worth >= 0.0
+        assert round(choice.chosen.worth, 9) == max(
             round(each.worth, 9) for each in choice.verdicts if not each.broken
         )
         gain = (
-            sum(turn.scores["flow_set_exact"].value for turn in choice.ships.contender.evaluation.turns) / 12
+            sum(turn.scores["flow_set_exact"].value for turn in choice.chosen.contender.evaluation.turns) / 12
         )
         assert gain >= sum(base) / 12
-        calls.append(choice.ships.contender.calls)
+        calls.append(choice.chosen.contender.calls)
     assert calls == sorted(calls, reverse=True)

@@ -14,13 +14,12 @@ from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
-from jazzmine_dspy.eval.score_terms import mean
+from jazzmine_dspy.eval.metrics import mean
 from jazzmine_dspy.models.decision import STAGES, StageRecord
 from jazzmine_dspy.optimize.budget import Budget
-from jazzmine_dspy.optimize.context import RunContext
+from jazzmine_dspy.optimize.context import NullProgress, RunContext
 from jazzmine_dspy.optimize.gates import NEVER, certified_gate
 from jazzmine_dspy.optimize.local.training import TrainedLocal
-from jazzmine_dspy.optimize.progress import NullProgress
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import ConfidenceFit, Contender, LocalFit
 from jazzmine_dspy.optimize.steps.contenders import cascade

@@ -14,7 +14,7 @@ from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
-from jazzmine_dspy.optimize.steps import deciders
+from jazzmine_dspy.optimize.steps import contenders
 from jazzmine_dspy.program.decider import DECIDERS, Decided, Decider, decider
 from jazzmine_dspy.program.ports import HeadState
 
@@ -26,7 +26,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it; whoever hangs is waited for a moment only."""
     monkeypatch.setattr(DECIDERS, "_values", dict(DECIDERS._values))
     monkeypatch.setattr(DECIDERS, "_origins", dict(DECIDERS._origins))
-    monkeypatch.setattr(deciders, "SECONDS", 0.05)
+    monkeypatch.setattr(contenders, "SECONDS", 0.05)
 
 
 class ByHeart(Decider):
@@ -151,9 +151,9 @@ def test_one_that_cannot_be_trained_again_stays_as_it_was_judged(
 ) -> None:
     context, program = open_run(lm=None, deciders=["heart"])
     decider("heart")(ByHeart)
-    ships = deciders.with_decider(context, program, "heart", context.dataset.examples("train"))
+    ships = contenders.with_decider(context, program, "heart", context.dataset.examples("train"))
     monkeypatch.setattr(ByHeart, "train", lambda examples, seed: _raise(ValueError("no room")))
-    again = deciders.retrain_deciders(context, ships)
+    again = contenders.retrain_deciders(context, ships)
     assert again.bindings.deciders["heart"] is ships.bindings.deciders["heart"]
 
 

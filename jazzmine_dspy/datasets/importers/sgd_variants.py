@@ -1,4 +1,4 @@
-"""SGD-X: the dialogues of SGD over its paraphrased schemas, whose services, intents and slots have other names."""
+"""SGD over other schemas: SGD-X with paraphrased names, and MultiWOZ 2.2 without the acts of a turn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Names = dict[str, tuple[str, Mapping[str, str]]]
     ),
     layout=sgd.layout,
 )
-def read(reader: SourceReader) -> Sequence[Flow]:
+def sgd_x(reader: SourceReader) -> Sequence[Flow]:
     """Read the schemas of a variant, and the dialogues of SGD three folders above, as the source publishes them."""
     flows: dict[str, Flow] = {}
     names: Names = {}
@@ -44,7 +44,7 @@ def read(reader: SourceReader) -> Sequence[Flow]:
         schemas = [reader.document(path / _SCHEMA) for path in (original, part.path)]
         names |= _names(schemas[0], schemas[1], part.path)
         flows |= {flow.name: flow for flow in sgd.schema_flows(part.path / _SCHEMA, reader)}
-    translate = functools.partial(_translated, names=names)
+    translate = functools.partial(_in_variant, names=names)
     for part, original in zip(reader.parts, originals, strict=True):
         sgd.read_dialogues(reader, part, original, flows, prefix="sgd_x", translate=translate)
     sgd.note_unlabelled(reader)
@@ -84,7 +84,7 @@ def _names(schema: Sequence[Any], variant: Sequence[Any], path: Path) -> Names:
         ) from error
 
 
-def _translated(turns: Sequence[Any], names: Names) -> list[Any]:
+def _in_variant(turns: Sequence[Any], names: Names) -> list[Any]:
     """The turns with the names of the variant."""
     return [
         turn | {"frames": [_frame(frame, *names[frame["service"]]) for frame in turn["frames"]]}
@@ -100,3 +100,64 @@ def _frame(frame: Mapping[str, Any], service: str, names: Mapping[str, str]) -> 
         intent = names.get(state["active_intent"], state["active_intent"])
         changed["state"] = {**state, "active_intent": intent, "slot_values": values}
     return changed
+
+
+@importer(
+    "multiwoz22",
+    title="MultiWOZ 2.2",
+    source="github.com/budzianowski/multiwoz (data/MultiWOZ_2.2)",
+    licence="MIT",
+    derived=(
+        "One conversation for each dialogue; one flow for each intent of each service, named SERVICE.INTENT, with the "
+        "schema's descriptions and slots.",
+        "before: the active intent of the user's turn before, and the values of its slots.",
+        "flows: the intent that became active with the message; empty where it stayed.",
+        "Commands: the start of a flow, with the values that the dialogue's state gives its slots; values set, "
+        "corrected, taken back, and skipped (dontcare); ask for each requested slot.",
+    ),
+    left_out=(
+        "Messages without any of these commands have no commands: the files do not label yes, no, thanks and small "
+        "talk.",
+        "The slot that the system asks for, confirmations, and which flows are paused or finished.",
+        "Of a message that starts flows of two services the second start; rewrites, sentiments and intents.",
+    ),
+    layout=sgd.layout,
+)
+def multiwoz22(reader: SourceReader) -> Sequence[Flow]:
+    """Read folders of dialogues; ``schema.json`` lies in the folder above."""
+    flows = sgd.flows_of(reader)
+    for part in reader.parts:
+        sgd.read_dialogues(reader, part, part.path, flows, prefix="multiwoz22", translate=_with_requests)
+    for conversations in reader.conversations.values():
+        for number, conversation in enumerate(conversations):
+            turns = [
+                turn.model_copy(update={"labels": turn.labels.model_copy(update={"commands": None})})
+                if turn.labels and not turn.labels.commands
+                else turn
+                for turn in conversation.turns
+            ]
+            conversations[number] = conversation.model_copy(update={"turns": tuple(turns)})
+    sgd.note_unlabelled(reader)
+    return list(flows.values())
+
+
+def _with_requests(turns: Sequence[Any]) -> list[Any]:
+    """The turns with the requested slots of the state as acts; a message without frames has those of the one before."""
+    frames: list[Any] = []
+    translated = []
+    for turn in turns:
+        if turn["speaker"] != "USER":
+            translated.append({**turn, "frames": []})
+            continue
+        frames = turn["frames"] or [
+            {**frame, "state": {**frame["state"], "requested_slots": []}} for frame in frames
+        ]
+        with_acts = [
+            {
+                **frame,
+                "actions": [{"act": "REQUEST", "slot": slot} for slot in frame["state"]["requested_slots"]],
+            }
+            for frame in frames
+        ]
+        translated.append({**turn, "frames": with_acts})
+    return translated
