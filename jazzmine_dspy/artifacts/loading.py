@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.files import AGAIN
-from jazzmine_dspy.artifacts.finding import find
+from jazzmine_dspy.artifacts.files import AGAIN, find
 from jazzmine_dspy.artifacts.manifest import read_checked
 from jazzmine_dspy.artifacts.recall import bind_recall, read_examples
 from jazzmine_dspy.models.errors import ArtifactError, InputError, JazzmineError

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.dialogue import questions, slots, stack
+from jazzmine_dspy.dialogue import questions
 from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
 from jazzmine_dspy.dialogue.events import Events, turn_events
+from jazzmine_dspy.dialogue.flows import find_paused, next_in_line, offer_to_resume, pending
 from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
 from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
@@ -111,7 +112,7 @@ class NextStepPolicy(CommandApplier):
         for command in self.commands:
             self.done_anything |= command.apply(self)
         self.validate_values()
-        offer = stack.next_in_line(self.state, self.registry) if self.ended else None
+        offer = next_in_line(self.state, self.registry) if self.ended else None
         progressed = questions.progress_key(self.state) not in was
         if progressed:
             questions.reset_counts(self.state)
@@ -158,7 +159,7 @@ class NextStepPolicy(CommandApplier):
         running = self.state.active_flow
         if running is None or self.state.pending_confirmation is not None:
             return True
-        return slots.pending(self.registry[running.flow_name], running) is not None
+        return pending(self.registry[running.flow_name], running) is not None
 
     def _reply_aside(self, progressed: bool) -> NextStep | None:
         """The offer of a person, or the answer of who has called one; None where the dialogue goes on."""
@@ -244,7 +245,7 @@ class NextStepPolicy(CommandApplier):
         slot = running.slots[step.slot]
         slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
         flow = self.registry[running.flow_name]
-        other = slots.pending(flow, running)
+        other = pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
             return self._escalate(running, step.slot)
         asked = await_slot(self.state, running, flow, other.name, again=False)
@@ -283,9 +284,9 @@ class NextStepPolicy(CommandApplier):
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
         if self.repeated and self.person_offered:
             return questions.offer_person(self.state, self.state.escalation, self._flow())
-        waiting = stack.find_paused(self.state, self.offered) if self.repeated and self.offered else None
+        waiting = find_paused(self.state, self.offered) if self.repeated and self.offered else None
         if waiting is not None:
-            again, last = stack.offer(waiting, self.registry), self.state.last_agent_response
+            again, last = offer_to_resume(waiting, self.registry), self.state.last_agent_response
             # The last reply may have been the one before a flow ran, without the offer.
             return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
         step = pending_question(self.state, self.registry)

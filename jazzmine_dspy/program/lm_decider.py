@@ -23,7 +23,7 @@ from jazzmine_dspy.models.decision import (
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
 from jazzmine_dspy.program._calls import Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.addresses import Addresses
-from jazzmine_dspy.program.asking import HasPredictors, aask, ask
+from jazzmine_dspy.program.asking import aask, ask
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
@@ -36,6 +36,7 @@ from jazzmine_dspy.program.lm_requests import (
     slots_in_play,
 )
 from jazzmine_dspy.program.local.decider import undenied
+from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.render import CUT
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
@@ -65,7 +66,7 @@ class LMDecider(Decider):
     name = "lm"
 
     def __init__(
-        self, owner: HasPredictors, *, strict: bool = False, stages: Sequence[Stage] = STAGES
+        self, owner: ProgramModule, *, strict: bool = False, stages: Sequence[Stage] = STAGES
     ) -> None:
         self._owner = owner
         self._strict = strict

@@ -10,8 +10,8 @@ from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program._calls import PredictorCall
 from jazzmine_dspy.program.addresses import Addresses
-from jazzmine_dspy.program.nearest import found_by
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.prompts import found_by
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.schema import response_format

@@ -21,8 +21,8 @@ from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import ReadingContext, Slot, breaks_pattern, call_type
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clauses import flow_mode
-from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.pauses import notes_pause
+from jazzmine_dspy.program.state import allowed_flows
 
 
 def merge(

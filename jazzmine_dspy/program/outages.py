@@ -33,8 +33,7 @@ from jazzmine_dspy.models.errors import (
     format_error,
 )
 from jazzmine_dspy.program._calls import CallLog, PredictFailed
-from jazzmine_dspy.program.deadline import deadline_error
-from jazzmine_dspy.program.patience import SERVING, Bearing, bearing_here
+from jazzmine_dspy.program.deadline import SERVING, Bearing, bearing_here, deadline_error
 
 FAILURES = 5
 """Failures in a row after which a model is not asked for :data:`REST_S`."""

@@ -13,8 +13,8 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import HistoryMessage, Turn
 from jazzmine_dspy.program.addresses import Addresses
-from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.recall_query import recent
 from jazzmine_dspy.signatures.answers import ALIASES
 
 _SHOWN = 160

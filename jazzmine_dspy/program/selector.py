@@ -17,20 +17,18 @@ from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program._flow_prompts import FlowPrompts
-from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import record as made_record
-from jazzmine_dspy.program.episodes import recent
-from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.closed import read_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
-from jazzmine_dspy.program.recall_query import recall_query
-from jazzmine_dspy.program.state import TurnState
+from jazzmine_dspy.program.prompts import FlowPrompts
+from jazzmine_dspy.program.recall_query import recall_query, recent
+from jazzmine_dspy.program.state import TurnState, allowed_flows
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.turn_input import as_turn
 from jazzmine_dspy.signatures.answers import ALIASES
 
 log = logging.getLogger("jazzmine_dspy")

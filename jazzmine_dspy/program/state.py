@@ -1,4 +1,4 @@
-"""The state of one turn: everything that its deciders read, computed once."""
+"""The state of one turn: everything that its deciders read, computed once, and the flows that guards hide."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError, format_error
-from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.flows import Flow, Guard, Slot
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.bindings import LOADING_S, Bindings, unloaded
 from jazzmine_dspy.program.deadline import Deadline, deadline_error, within
-from jazzmine_dspy.program.first_call import LOADING_S, unloaded
-from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 
@@ -190,3 +188,46 @@ def tasks_of(state: TurnState) -> Mapping[str, Flow]:
     """Return flows by name: the running one, those that start and the paused ones, if the registry has them."""
     names = (state.turn.flow or "", *state.selected, *state.turn.paused)
     return {name: state.registry[name] for name in names if name in state.registry}
+
+
+def allowed_flows(registry: FlowRegistry, turn: Turn) -> list[str] | None:
+    """Names of the flows that a turn may choose, in the registry's order; None where all may be chosen.
+
+    A flow is there if it has no guards, or one of them fits; where the turn names its ``available_flows``, it must be
+    among those as well.
+
+    Example:
+        >>> flows = [{"name": "refund", "description": "Pay back.", "guards": [{"user": {"plan": "gold"}}]}]
+        >>> allowed_flows(FlowRegistry(flows), Turn(text="my money back"))
+        []
+        >>> allowed_flows(FlowRegistry(flows), Turn(text="my money back", user_attributes={"plan": "gold"})) is None
+        True
+    """
+    hidden = {name for name in registry.guarded if not is_shown(registry[name], turn)}
+    if not turn.available_flows:
+        return [name for name in registry if name not in hidden] if hidden else None
+    open_to = {view.name for view in turn.available_flows} - hidden
+    names = [name for name in registry if name in open_to]
+    return None if len(names) == len(registry) else names
+
+
+def is_shown(flow: Flow, turn: Turn) -> bool:
+    """Whether one of a flow's guards fits the turn, or it has none."""
+    return not flow.guards or any(_fits(guard, turn) for guard in flow.guards)
+
+
+def _fits(guard: Guard, turn: Turn) -> bool:
+    if guard.status and turn.status.value not in guard.status:
+        return False
+    if any(turn.slots.get(name) is None for name in guard.requires_slots):
+        return False
+    return all(value in _written(turn.user_attributes.get(name)) for name, value in guard.user)
+
+
+def _written(value: Any) -> list[str]:
+    """A user's attribute as guards write it; of a list each item will do."""
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _written(item)]
+    if value is None:
+        return []
+    return [str(value).lower() if isinstance(value, bool) else str(value)]

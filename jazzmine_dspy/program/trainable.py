@@ -14,13 +14,19 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._calls import PredictFailed
-from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.deciding import Program, aask_strictly, ask_strictly
-from jazzmine_dspy.program.module import ProgramModule
-from jazzmine_dspy.program.nearest import marks_of, nearest_of, with_nearest
-from jazzmine_dspy.program.patience import bearing_outages
-from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of
+from jazzmine_dspy.program.deadline import bearing_outages
+from jazzmine_dspy.program.deciding import aask_strictly, ask_strictly
+from jazzmine_dspy.program.module import DecidingModule, ProgramModule
+from jazzmine_dspy.program.prompts import (
+    CONTRACT,
+    check_contract,
+    contract_of,
+    marks_of,
+    nearest_of,
+    with_nearest,
+)
+from jazzmine_dspy.program.turn_input import as_turn
 
 STAGES_FIELD = "stages"
 """In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
@@ -29,7 +35,7 @@ STAGES_FIELD = "stages"
 class _Held:
     """A program that DSPy does not look into, and that copies share."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DecidingModule) -> None:
         self.program = program
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Held:
@@ -118,7 +124,7 @@ class TrainableProgram(ProgramModule):
         program: Asks the language model in every stage.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DecidingModule) -> None:
         super().__init__()
         self._held = _Held(program)
         self._names = program.active_predictors()
@@ -133,11 +139,6 @@ class TrainableProgram(ProgramModule):
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors: ``fused``, or ``enhance``, ``select`` and ``understand``."""
         return self._names
-
-    def predictor(self, name: str) -> dspy.Predict:
-        """The predictor of that name."""
-        predictor: dspy.Predict = getattr(self, name)
-        return predictor
 
     def forward(
         self,

@@ -19,11 +19,10 @@ from jazzmine_dspy.models.next_step import NextStep
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
-from jazzmine_dspy.runtime.hooks import Hooks, Loading, Recollection
+from jazzmine_dspy.runtime.hooks import Hooks, Loading, Recollection, with_validators
 from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, is_queued, route, stored_step
 from jazzmine_dspy.runtime.tracing import enriched, outbox_entry, turn_trace
 from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, milliseconds, read_clock, read_history
-from jazzmine_dspy.runtime.validation import with_validators
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram

@@ -7,7 +7,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.replay import state_of
 from jazzmine_dspy.datasets.schema import StateBefore
-from jazzmine_dspy.dialogue import stack
+from jazzmine_dspy.dialogue.flows import next_in_line
 from jazzmine_dspy.dialogue.questions import await_slot, pending_question
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.eval.suite.model import Expect, one_of
@@ -93,7 +93,7 @@ class ExpectedState:
     def _step(self, state: WorkingMemory) -> NextStep:
         running = state.active_flow
         if running is None:
-            offer = stack.next_in_line(state, self._flows) if self.offered else None
+            offer = next_in_line(state, self._flows) if self.offered else None
             return offer or NextStep(kind="none", text=say("idle"))
         flow = self._flows[running.flow_name]
         if self.status == "in_flow":

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from jazzmine_dspy.datasets.demos import to_demo
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, assert_alive, optimizer
-from jazzmine_dspy.program.nearest import CONVERSATION, NEAREST, SAID, found_by
+from jazzmine_dspy.program.prompts import CONVERSATION, NEAREST, SAID, found_by
 from jazzmine_dspy.program.turn import TurnProgram
 
 PREFIX_NOTE = "its demonstrations are chosen per call, so a prefix cache holds the instructions alone"

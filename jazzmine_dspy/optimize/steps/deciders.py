@@ -15,8 +15,8 @@ from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.state import Contender, LocalFit
 from jazzmine_dspy.optimize.steps.local import holdouts
+from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn, Decider
-from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.turn import TurnProgram
 
 SECONDS = float(DEADLINE)
