@@ -123,6 +123,7 @@ class Addresses:
     def written(self, commands: Iterable[Command]) -> list[dict[str, Any]]:
         """Labelled commands as an answer gives them: a value behind a flow that opens is that flow's."""
         opened: str | None = None
+        addresses = {(each.flow or self._turn.flow, each.slot.name): each.address for each in self.slots}
         answers: list[dict[str, Any]] = []
         for command in commands:
             if command.order == "opens":
@@ -131,17 +132,13 @@ class Addresses:
                 continue
             answer = command.as_answer()
             if "name" in command.slot_fields:
-                answer["name"] = self._written(command.owner or opened, str(command.slot_name))
+                name = str(command.slot_name)
+                answer["name"] = addresses.get((command.owner or opened or self._turn.flow, name), name)
             elif command.lm_may_name:
                 given = getattr(command, (*command.slot_fields, *command.flow_fields)[0])
                 answer |= {"name": given} if given and given != self._turn.flow else {}
             answers.append(answer)
         return answers
-
-    def _written(self, flow: str | None, name: str) -> str:
-        owner = None if flow == self._turn.flow else flow
-        found = (each for each in self.slots if (each.flow, each.slot.name) == (owner, name))
-        return next((each.address for each in found), name)
 
 
 def _address(label: str, slot: str) -> str:

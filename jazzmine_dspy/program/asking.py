@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import dspy
@@ -183,21 +183,11 @@ def _partial(answer: str) -> tuple[dict[str, Any], bool]:
     begin = answer.find("{")
     if begin < 0:
         return {}, False
-    try:
-        found = pydantic_core.from_json(answer[begin:], allow_partial="trailing-strings")
-    except ValueError:
-        return {}, False
-    return (found if isinstance(found, dict) else {}), answer.rstrip().endswith("}") and _is_json(
-        answer[begin:]
-    )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        pydantic_core.from_json(text)
-    except ValueError:
-        return False
-    return True
+    for partial in (False, "trailing-strings"):
+        with suppress(ValueError):
+            fields = pydantic_core.from_json(answer[begin:], allow_partial=partial)
+            return (fields if isinstance(fields, dict) else {}), not partial
+    return {}, False
 
 
 def stream_for(predictor: dspy.Predict, *, in_thread: bool) -> TokenStream | None:

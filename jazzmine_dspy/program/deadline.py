@@ -18,6 +18,8 @@ from typing import Any, Final, TypeVar
 from jazzmine_dspy.models.errors import DeadlineError, InputError
 from jazzmine_dspy.program.own_loop import LOOK_S
 
+T = TypeVar("T")
+
 
 class _Usual(float):
     """A deadline that nobody named: it does not hold where outages are borne."""
@@ -97,14 +99,6 @@ def bearing_here() -> Bearing | None:
     return _BEARING.get()
 
 
-def deadline_in_force(deadline: float | None) -> float | None:
-    """The deadline that holds here: the usual one does not where outages are borne."""
-    return None if isinstance(deadline, _Usual) and _BEARING.get() is not None else deadline
-
-
-T = TypeVar("T")
-
-
 def deadline_error() -> DeadlineError:
     """The error of work that outlasts its deadline."""
     return DeadlineError("the deadline of the turn has passed")
@@ -128,7 +122,8 @@ class Deadline:
                 where=f"deadline={seconds}",
                 remedy="Pass seconds, or None for no limit.",
             )
-        seconds = deadline_in_force(seconds)
+        # The default deadline does not hold while outages are waited out.
+        seconds = None if isinstance(seconds, _Usual) and bearing_here() is not None else seconds
         self.clock = clock
         self.began = clock()
         self.ends = None if seconds is None else self.began + seconds

@@ -132,7 +132,8 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     """
     message = turn.text
     told = f" {_quoted(rewrite)} "
-    if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in _quotes(message)):
+    quotes = (next(filter(None, groups)) for groups in _QUOTE.findall(message))
+    if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in quotes):
         return "it drops a quoted text of the message"
     numbers = _numbers(rewrite)
     if _dropped(message, numbers | _listed(turn) | _dated(rewrite)):
@@ -143,7 +144,10 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if _swaps(message, rewrite):
         return "it changes what the numbers of the message count"
     context = "\n".join(_context(turn, flows))
-    known = _numbers(f"{message}\n{context}") | _dates(turn, message)
+    near_days = _near_days(turn, message)
+    known = _numbers(f"{message}\n{context}")
+    for day in near_days:
+        known |= {*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year)}
     known |= {_MEANT[word] for word in _WORD.findall(message.casefold()) if word in _MEANT}
     spelt = _digits(message) if len(_SPELT.findall(message)) < _SPELT_LEAST else None
     strange = [number for number in numbers if number not in known and not _is_part(number, known)]
@@ -157,7 +161,7 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
         reason = changed_negation(message, rewrite, context, asked=bool(turn.clarifying))
         if reason:
             return reason
-    days = " ".join(f"{day:%A %B}" for day in _near_days(turn, message))
+    days = " ".join(f"{day:%A %B}" for day in near_days)
     if _brings_words(rewrite, f"{message}\n{context}\n{days}", english=english):
         return "it brings words that neither the message nor its context has"
     return ""
@@ -214,10 +218,6 @@ def says_the_same(rewrite: str, message: str) -> bool:
 def _all_words(text: str) -> list[str]:
     said = (word.removesuffix("'s") for word in plain(text).split())
     return sorted(word for word in said if word not in _FORM)
-
-
-def _quotes(text: str) -> list[str]:
-    return [next(filter(None, found)) for found in _QUOTE.findall(text)]
 
 
 def _quoted(text: str) -> str:
@@ -289,15 +289,6 @@ def _dropped(message: str, told: set[str]) -> bool:
         if not _CORRECTION.search(text[match.end() :]) and not _REFUSED.search(text[: match.start()][-40:]):
             return True
     return False
-
-
-def _dates(turn: Turn, message: str) -> set[str]:
-    """The numbers of the days near the turn's, where the message counts days from it."""
-    return {
-        part
-        for day in _near_days(turn, message)
-        for part in (*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year))
-    }
 
 
 def _near_days(turn: Turn, message: str) -> list[dt.date]:

