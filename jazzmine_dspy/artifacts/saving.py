@@ -60,7 +60,8 @@ def save(
 
     folder = Path(folder)
     check_target(folder)
-    state = {key: _clean(value) for key, value in program.dump_state().items() if key in CONTRACTS}
+    bare: dict[str, Any] = {"lm": None, "traces": [], "train": []}
+    state = {key: value | bare for key, value in program.dump_state().items() if key in CONTRACTS}
     if examples is None:
         # The labelled turns among the texts of the bound recall, if it is an index of ours.
         examples = [
@@ -159,7 +160,3 @@ def _replace(folder: Path, fresh: Path) -> None:
         raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-
-
-def _clean(state: Any) -> Any:
-    return {**state, "lm": None, "traces": [], "train": []} if isinstance(state, dict) else state

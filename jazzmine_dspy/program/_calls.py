@@ -70,12 +70,12 @@ class CallLog(BaseCallback):
         self._open: dict[str, tuple[str, float]] = {}
         self._done: list[LMCall] = []
         self._tracker: Any = None
-        self._spent = (0, 0)
+        self._spent = [0, 0]
 
     def track(self, tracker: Any) -> None:
         """Read the tokens from another of DSPy's usage trackers from now on."""
         with self._lock:
-            self._tracker, self._spent = tracker, (0, 0)
+            self._tracker, self._spent = tracker, [0, 0]
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         """A call begins."""
@@ -140,9 +140,14 @@ class CallLog(BaseCallback):
         return calls
 
     def _call(self, model: str, started: float, failure: BaseException | None) -> LMCall:
-        total = self._total()
-        prompt, completion = (max(0, now - before) for now, before in zip(total, self._spent, strict=True))
-        self._spent = total
+        usage = {} if self._tracker is None else self._tracker.usage_data
+        entries = [entry for calls in list(usage.values()) for entry in calls]
+        totals = [
+            sum(int(entry.get(kind) or 0) for entry in entries)
+            for kind in ("prompt_tokens", "completion_tokens")
+        ]
+        prompt, completion = (max(0, now - before) for now, before in zip(totals, self._spent, strict=True))
+        self._spent = totals
         return LMCall(
             predictor=self._predictor,
             model=model,
@@ -152,13 +157,4 @@ class CallLog(BaseCallback):
             latency_ms=max(0.0, self._now() - started),
             success=failure is None,
             error=None if failure is None else format_error(failure),
-        )
-
-    def _total(self) -> tuple[int, int]:
-        if self._tracker is None:
-            return 0, 0
-        entries = [entry for calls in list(self._tracker.usage_data.values()) for entry in calls]
-        return (
-            sum(int(entry.get("prompt_tokens") or 0) for entry in entries),
-            sum(int(entry.get("completion_tokens") or 0) for entry in entries),
         )

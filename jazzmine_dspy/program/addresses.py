@@ -67,11 +67,13 @@ class Addresses:
     @functools.cached_property
     def slots(self) -> list[Addressed]:
         """All slots, the running flow's first."""
-        return [
-            Addressed(_address(label, slot.name), slot, flow.name if label else None, slot.name in held.names)
-            for label, flow, held in self.flows
-            for slot in flow.slots
-        ]
+        slots: list[Addressed] = []
+        for label, flow, held in self.flows:
+            prefix, owner = (f"{label}.", flow.name) if label else ("", None)
+            slots += [
+                Addressed(prefix + slot.name, slot, owner, slot.name in held.names) for slot in flow.slots
+            ]
+        return slots
 
     @property
     def own(self) -> list[Addressed]:
@@ -84,7 +86,8 @@ class Addresses:
         own = [each.slot for each in self.own]
         if "name" not in kind.slot_fields:
             if name is not None and kind.flow_fields:
-                name = self._flow(name)
+                labels = {each.label: each.flow.name for each in self.flows if each.label}
+                name = {**labels, **self._letters}.get(name.strip(), name)
             elif name is not None and (found := self._found(name)) is not None:
                 name = found.slot.name if found.flow is None else None
             return kind.read(name, answer.value, turn, own)
@@ -115,11 +118,6 @@ class Addresses:
         alike = [each for each in self.slots if each.slot.name == said]
         return whose[0] if whose else alike[0] if len(alike) == 1 else None
 
-    def _flow(self, name: str) -> str | None:
-        """The flow that a letter, a label or a name means; the name itself where it means none."""
-        labels = {each.label: each.flow.name for each in self.flows if each.label}
-        return {**labels, **self._letters}.get(name.strip(), name)
-
     def written(self, commands: Iterable[Command]) -> list[dict[str, Any]]:
         """Labelled commands as an answer gives them: a value behind a flow that opens is that flow's."""
         opened: str | None = None
@@ -139,7 +137,3 @@ class Addresses:
                 answer |= {"name": given} if given and given != self._turn.flow else {}
             answers.append(answer)
         return answers
-
-
-def _address(label: str, slot: str) -> str:
-    return f"{label}.{slot}" if label else slot

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import dspy
 import pydantic_core
 from dspy.streaming import StreamResponse
+from tenacity import AsyncRetrying, Retrying
 
 from jazzmine_dspy.lm.engines import call_deadline
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program._calls import CallLog, Predicted, PredictFailed, PredictorCall
-from jazzmine_dspy.program.bindings import Bindings, is_ready, make_ready
+from jazzmine_dspy.program.bindings import READY, Bindings, make_ready
 from jazzmine_dspy.program.deadline import Deadline, awithin, in_thread, within
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.outages import Asking
@@ -47,7 +48,7 @@ def ask(call: PredictorCall, owner: ProgramModule, bindings: Bindings, deadline:
     deadline.left()
     predictor, log = owner.predictor(call.predictor), CallLog(call.predictor, deadline.milliseconds)
     lm = _language_model(bindings, predictor)
-    if not is_ready(lm):
+    if lm not in READY:
         with deadline.paused():
             make_ready(lm)
     asking = Asking(lm, deadline.clock, deadline.ends)
@@ -69,7 +70,8 @@ def ask(call: PredictorCall, owner: ProgramModule, bindings: Bindings, deadline:
             return within(seconds, work, lambda: asking.late(log))
 
     with asking.ended():
-        return _predicted(asking.retrying()(attempt), predictor, log)
+        retrying = Retrying(sleep=asking.patience.sleep, **asking.rules)
+        return _predicted(retrying(attempt), predictor, log)
 
 
 async def aask(
@@ -79,7 +81,7 @@ async def aask(
     deadline.left()
     predictor, log = owner.predictor(call.predictor), CallLog(call.predictor, deadline.milliseconds)
     lm = _language_model(bindings, predictor)
-    if not is_ready(lm):
+    if lm not in READY:
         with deadline.paused():
             await in_thread(functools.partial(make_ready, lm))
     asking = Asking(lm, deadline.clock, deadline.ends)
@@ -96,7 +98,8 @@ async def aask(
             return await awithin(seconds, once(), lambda: asking.late(log))
 
     with asking.ended():
-        return _predicted(await asking.aretrying()(attempt), predictor, log)
+        retrying = AsyncRetrying(sleep=asking.patience.asleep, **asking.rules)
+        return _predicted(await retrying(attempt), predictor, log)
 
 
 def _language_model(bindings: Bindings, predictor: dspy.Predict) -> dspy.LM:

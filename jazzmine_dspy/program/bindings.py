@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
@@ -116,8 +117,8 @@ class Bindings:
         return replace(self, **changes)
 
 
-_READY: weakref.WeakSet[dspy.BaseLM] = weakref.WeakSet()
-
+READY: weakref.WeakSet[dspy.BaseLM] = weakref.WeakSet()
+"""Language models for which nothing is left to be imported."""
 
 LOADING_S = 60.0
 """Seconds that the first load of an embedding model may take; after that the turn goes on without it."""
@@ -143,30 +144,21 @@ def build_index(recall: object) -> None:
         log.warning("the index of the flows is not built yet: %s", format_error(error))
 
 
-def is_ready(lm: dspy.BaseLM) -> bool:
-    """Whether nothing is left to be done before this model is asked."""
-    return lm in _READY
-
-
 def make_ready(lm: dspy.BaseLM) -> None:
     """Import what the first call would import: LiteLLM, for models that DSPy asks through it, takes seconds."""
-    if isinstance(lm, dspy.LM) and isinstance(lm.engine, str) and not _native(lm):
+    native = True
+    # If it fails, the call will say what is wrong with the model.
+    with suppress(Exception):
+        native = bool(select_backend(lm).native)
+    if isinstance(lm, dspy.LM) and isinstance(lm.engine, str) and not native:
         # Else it fetches a list of prices from the network as it is imported.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         # Not told by sys.modules: another thread may be importing it, and is waited for here.
         importlib.import_module("litellm")
-    _READY.add(lm)
+    READY.add(lm)
 
 
 def make_ready_soon(lm: dspy.BaseLM) -> None:
     """The same in a thread of its own, as soon as the model is known."""
-    if not is_ready(lm):
+    if lm not in READY:
         threading.Thread(target=make_ready, args=(lm,), daemon=True, name="jazzmine-first-call").start()
-
-
-def _native(lm: dspy.LM) -> bool:
-    try:
-        return bool(select_backend(lm).native)
-    except Exception:
-        # The call will say what is wrong with it.
-        return True

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import functools
 import math
-import queue
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any, Final, TypeVar
 
 from jazzmine_dspy.models.errors import DeadlineError, InputError
-from jazzmine_dspy.program.own_loop import LOOK_S
+from jazzmine_dspy.program.own_loop import LOOK_S, ended, start
 
 T = TypeVar("T")
 
@@ -163,28 +159,12 @@ def within(seconds: float | None, work: Callable[[], T], error: Callable[[], Exc
     """
     if seconds is None:
         return work()
-    answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            value = work()
-        except BaseException as problem:
-            # Interrupts too: they have to reach the waiting thread.
-            answer.put(functools.partial(_raise, problem))
-        else:
-            answer.put(lambda: value)
-
-    _start(run)
+    done, _ = start(work)
     ends = monotonic() + seconds
-    while True:
-        left = max(0.0, ends - monotonic())
-        try:
-            result = answer.get(timeout=min(left, LOOK_S))
-        except queue.Empty:
-            if left <= LOOK_S:
-                raise error() from None
-        else:
-            return result()
+    while not ended(done, min(max(0.0, ends - monotonic()), LOOK_S)):
+        if monotonic() >= ends:
+            raise error()
+    return done.result()
 
 
 async def awithin(seconds: float | None, work: Coroutine[Any, Any, T], error: Callable[[], Exception]) -> T:
@@ -201,30 +181,5 @@ async def awithin(seconds: float | None, work: Coroutine[Any, Any, T], error: Ca
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Do some work in a thread of its own without blocking the loop; cancelling abandons the thread."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-
-    def settle(set_result: Callable[[Any], None], value: Any) -> None:
-        if not result.done():
-            set_result(value)
-
-    def run() -> None:
-        try:
-            done = functools.partial(settle, result.set_result, work())
-        except BaseException as problem:
-            done = functools.partial(settle, result.set_exception, problem)
-        # The loop may have ended by now.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(done)
-
-    _start(run)
-    return await result
-
-
-def _start(run: Callable[[], None]) -> None:
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), daemon=True, name="jazzmine-deadline").start()
-
-
-def _raise(error: BaseException) -> Any:
-    raise error
+    done, _ = start(work)
+    return await asyncio.wrap_future(done)

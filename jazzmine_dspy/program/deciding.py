@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 from dspy.utils.callback import ACTIVE_CALL_ID
 
-from jazzmine_dspy.models.decision import STAGES, Stage, TurnDecision
+from jazzmine_dspy.models.decision import STAGES, TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.models.language import warn_unsupported_language
 from jazzmine_dspy.models.turn import Turn
@@ -144,7 +144,7 @@ class Course:
         self.state = state
         self.answer: Decided | None = None
         self._program = program
-        self._causes: dict[Stage, list[str]] = {}
+        self._causes: list[str] = []
         self._decider_names: set[str] = set()
         self._began = 0.0
 
@@ -184,7 +184,7 @@ class Course:
             if isinstance(error, LMUnansweredError) and bearing_here() is not None:
                 # While outages are waited out the error reaches the caller; in service it is a failed decider.
                 raise
-            self._fail(name, error)
+            self._causes.append(f"{name}: {format_error(error)}")
 
     def take(self, name: str, answer: Any) -> None:
         """Merge the answer of a decider into the current answer.
@@ -209,12 +209,6 @@ class Course:
         self.answer = answer.after(self._current_answer())
         if first and not answer.has("enhance") and self.answer.records["enhance"].degraded:
             self.answer = unread(self.answer, self.state)
-
-    def _fail(self, name: str, error: Exception) -> None:
-        """Record that a decider failed; the current answer stays."""
-        cause = f"{name}: {format_error(error)}"
-        for stage in STAGES:
-            self._causes.setdefault(stage, []).append(cause)
 
     def passes(self, name: str, gate: float | None) -> bool:
         """Whether the turn is decided: by rules as a whole, or by an answer that passes the gate."""
@@ -252,7 +246,7 @@ class Course:
         answer = (
             self._current_answer() if self.answer is not None else unread(self._current_answer(), self.state)
         )
-        return finish(self.state, with_causes(answer, self._causes) if self._causes else answer)
+        return finish(self.state, with_causes(answer, self._causes))
 
     def _current_answer(self) -> Decided:
         """Return the current answer; rules and recall decide if there is none."""

@@ -17,7 +17,6 @@ from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
 from jazzmine_dspy.program.negations import changed_negation
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.turn import Turn
 
@@ -315,13 +314,9 @@ def _context(turn: Turn, flows: FlowRegistry) -> Iterator[str]:
     names = {turn.flow, turn.offering, *turn.paused, *turn.clarifying}
     yield from flows
     for flow in (flows[name] for name in names if name is not None and name in flows):
-        yield from _flow_texts(flow)
-
-
-def _flow_texts(flow: Flow) -> Iterator[str]:
-    yield from (flow.name, flow.description or "", flow.condition or "", *flow.examples)
-    for slot in flow.slots:
-        yield from (slot.name, slot.description or "", slot.ask or "", *map(str, slot.options or ()))
+        yield from (flow.name, flow.description or "", flow.condition or "", *flow.examples)
+        for slot in flow.slots:
+            yield from (slot.name, slot.description or "", slot.ask or "", *map(str, slot.options or ()))
 
 
 def _texts(data: Any) -> Iterator[str]:

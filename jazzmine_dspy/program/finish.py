@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Enhancement, Stage, StageRecord, TurnDecision
+from jazzmine_dspy.models.decision import Enhancement, StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
@@ -85,12 +85,11 @@ def unread(answer: Decided, state: TurnState) -> Decided:
     )
 
 
-def with_causes(answer: Decided, causes: dict[Stage, list[str]]) -> Decided:
-    """Mark stages of an answer as degraded by their causes."""
-    records = {
-        stage: _degraded(record, causes[stage]) if causes.get(stage) else record
-        for stage, record in answer.records.items()
-    }
+def with_causes(answer: Decided, causes: Sequence[str]) -> Decided:
+    """Mark all stages of an answer as degraded by causes, if there are any."""
+    if not causes:
+        return answer
+    records = {stage: _degraded(record, causes) for stage, record in answer.records.items()}
     return replace(answer, records=records)
 
 

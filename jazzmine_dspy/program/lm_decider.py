@@ -292,8 +292,9 @@ def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | No
     letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if in_doubt else letters
     names = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
     known = list(dict.fromkeys(name for name in names if name))
-    invented = [_short_text(letter) for letter, name in zip(letters, names, strict=True) if not name]
-    invented = list(dict.fromkeys(invented))[:10]
+    invented = [letter.strip()[:60] for letter, name in zip(letters, names, strict=True) if not name]
+    # Half of a surrogate pair cannot be stored.
+    invented = [text.encode("utf-8", "replace").decode() for text in dict.fromkeys(invented)][:10]
     if invented:
         log.warning("the language model named %d flows that were not offered", len(invented))
     if letters and not known:
@@ -309,11 +310,6 @@ def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | No
         mode = flow_mode(state.turn.text, known)
         selection = Selection(flows=known, mode=mode, reason=reason, candidates=candidates)
     return undenied(selection, state), tuple(invented)
-
-
-def _short_text(answer: str) -> str:
-    """Shorten an answer for records, without lone surrogates."""
-    return answer.strip()[:60].encode("utf-8", "replace").decode()
 
 
 def _with_failure(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:

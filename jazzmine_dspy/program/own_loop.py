@@ -38,12 +38,7 @@ def outside_loop(work: Callable[[], T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return work()
-    done: Future[T] = Future()
-    context = contextvars.copy_context()
-    thread = threading.Thread(
-        target=context.run, args=(_settle, done, work), daemon=True, name="jazzmine-outside-loop"
-    )
-    thread.start()
+    done, thread = start(work)
     try:
         return _wait(done)
     except KeyboardInterrupt:
@@ -67,7 +62,20 @@ def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(looking())
 
 
+def start(work: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
+    """Start work in a daemon thread of its own, with the caller's context; the future gets its errors too."""
+    done: Future[T] = Future()
+    context = contextvars.copy_context()
+    thread = threading.Thread(
+        target=context.run, args=(_settle, done, work), daemon=True, name="jazzmine-work"
+    )
+    thread.start()
+    return done, thread
+
+
 def _settle(done: Future[T], work: Callable[[], T]) -> None:
+    if not done.set_running_or_notify_cancel():
+        return
     try:
         done.set_result(work())
     except BaseException as error:

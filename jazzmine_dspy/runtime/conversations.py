@@ -330,7 +330,8 @@ class Episodes:
     async def _handed_on(self, hook: EpisodeHook, outcome: TurnOutcome) -> None:
         conversation_id, ended = outcome.state.conversation_id, outcome.episode_id - 1
         try:
-            messages = await self._messages(conversation_id, ended)
+            last = await self._conversations.messages.get_immediate_context(conversation_id, MOST_READ)
+            messages = tuple(message for message in last if message.episode_id == ended)
             if not messages:
                 return
             episode = Episode(conversation_id, outcome.state.user_id, ended, messages)
@@ -345,7 +346,3 @@ class Episodes:
                 conversation_id,
                 format_error(error),
             )
-
-    async def _messages(self, conversation_id: str, episode_id: int) -> tuple[Message, ...]:
-        last = await self._conversations.messages.get_immediate_context(conversation_id, MOST_READ)
-        return tuple(message for message in last if message.episode_id == episode_id)

@@ -135,7 +135,11 @@ class MessageEnhancer:
         problems: list[str] = []
         stored = await self._load_history(message, text, problems)
         turn = Turn(text=text, history=stored.history, explicit_context=tuple(snippets))
-        enhancement, record = await self._call_program(turn)
+        try:
+            enhancement, record = await aenhance(self._program, turn, self.deadline)
+        except Exception as error:
+            enhancement = Enhancement(enhanced_query=turn.text)
+            record = StageRecord(source="fallback", confidence=0.0, degraded=True, cause=format_error(error))
         reasons = [*problems, *([f"enhance: {record.cause}"] if record.cause else [])]
         problems += reasons[len(problems) :] if record.degraded else []
         fields = _fields(message, enhancement, turn, stored, reasons)
@@ -184,13 +188,6 @@ class MessageEnhancer:
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Call the store within half of the deadline; a store that did not answer is not called again."""
         return await answered(call, MESSAGES, None if self.deadline is None else self.deadline / 2)
-
-    async def _call_program(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
-        try:
-            return await aenhance(self._program, turn, self.deadline)
-        except Exception as error:
-            record = StageRecord(source="fallback", confidence=0.0, degraded=True, cause=format_error(error))
-            return Enhancement(enhanced_query=turn.text), record
 
 
 class _StoredHistory(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from jazzmine_dspy.dialogue.apply import Validate
 from jazzmine_dspy.dialogue.next_step import Applied
+from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.models.base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import DeadlineError, InputError, format_error
 from jazzmine_dspy.models.validators import Validation, ValidatorRegistry, takes_slots
@@ -140,18 +141,14 @@ class Hooks:
         for name, (hook, _) in self._hooks.items():
             check_hook(name, hook)
 
-    def begin(self, loading: Loading, conversation_id: str, user_id: str, message: str) -> None:
-        """Start the hooks as parts that are loaded for a turn."""
+    def begin(self, conversation_id: str, incoming: QueuedMessage) -> Loading:
+        """Start the hooks as the first parts that are loaded for a turn."""
+        loading = Loading()
         for name, (hook, text) in self._hooks.items():
             if hook is not None:
-                arguments = (conversation_id, user_id, message)
+                arguments = (conversation_id, incoming.user_id, incoming.text)
                 loading.begin(name, _call_hook(hook, name, text, arguments), self._limit)
-
-    async def recollection(self, loading: Loading) -> Recollection:
-        """Return the results of the hooks; empty for hooks that failed or are late."""
-        return Recollection(
-            await loading.part("episodic_recall", []), await loading.part("semantic_recall", [])
-        )
+        return loading
 
 
 def check_hook(name: str, hook: object) -> None:

@@ -60,17 +60,11 @@ class TurnTaker:
         self._hooks = hooks
         self._validation_deadline = validation_deadline
 
-    def loading(self, conversation_id: str, incoming: QueuedMessage) -> Loading:
-        """Begin to recall what a message's turn is shown, for :meth:`take` to go on with."""
-        loading = Loading()
-        self._hooks.begin(loading, conversation_id, incoming.user_id, incoming.text)
-        return loading
-
     async def process(
         self, conversation_id: str, incoming: QueuedMessage, begin: bool, outcomes: list[TurnOutcome]
     ) -> None:
         """Take a message after those that waited; ``outcomes`` takes theirs, and its own at the end."""
-        with self.loading(conversation_id, incoming) as loading:
+        with self._hooks.begin(conversation_id, incoming) as loading:
             state = await self._conversations.opened(conversation_id, incoming, loading)
             known = await self.known(state, incoming, loading)
             if known is not None:
@@ -95,7 +89,7 @@ class TurnTaker:
 
         Args:
             begin: Begin the action at once where the next step is ``run_flow``.
-            loading: What :meth:`loading` began for the message.
+            loading: What the hooks began for the message.
 
         Raises:
             InputError: the clock gives no Unix time.
@@ -192,8 +186,8 @@ class TurnTaker:
             for number in sorted(lines)
             if number < current.episode_id
         ]
-        recalled = await self._hooks.recollection(loading)
-        recalled.episodes[:0] = summaries
+        episodes: list[dict[str, Any]] = await loading.part("episodic_recall", [])
+        recalled = Recollection([*summaries, *episodes], await loading.part("semantic_recall", []))
         turn = build_turn(
             current,
             incoming,
@@ -250,7 +244,7 @@ class TurnTaker:
             state = state.model_copy(deep=True)
             waiting = operations.dequeue(state)
             assert waiting is not None
-            with self.loading(state.conversation_id, waiting) as loading:
+            with self._hooks.begin(state.conversation_id, waiting) as loading:
                 begin = arriving or bool(state.queue)
                 outcome = await self.take(state, waiting, begin=begin, loading=loading)
             state = outcome.state.model_copy(deep=True)

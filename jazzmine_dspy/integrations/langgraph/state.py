@@ -9,7 +9,6 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.channels import EphemeralValue
 from langgraph.graph import MessagesState
@@ -203,30 +202,25 @@ def _opened(state: Mapping[str, Any], config: RunnableConfig) -> tuple[WorkingMe
         else WorkingMemory(conversation_id=thread, user_id=user)
     )
     message_id = last.id or f"message-{len(messages)}"
-    kept, summaries = prune(
-        [_message(each, memory, n) for n, each in enumerate(messages[:-1]) if _shown(each)]
-    )
+    earlier = [
+        Message(
+            id=message.id or f"message-{number + 1}",
+            conversation_id=memory.conversation_id,
+            user_id=memory.user_id,
+            role=_ROLES[message.type],
+            original_content=str(message.text),
+            timestamp=number,
+        )
+        for number, message in enumerate(messages[:-1])
+        if message.type in _ROLES and str(message.text).strip()
+    ]
+    kept, summaries = prune(earlier)
     passed_on = {name: given[name] for name in _PASSED_ON if name in given}
     incoming = QueuedMessage(
         message_id=message_id, user_id=user, text=clean_message(thread, str(last.text)), **passed_on
     )
     turn = build_turn(memory, incoming, kept, summaries=summaries, now=dt.datetime.now(dt.UTC))
     return memory, turn, message_id
-
-
-def _shown(message: AnyMessage) -> bool:
-    return message.type in _ROLES and bool(str(message.text).strip())
-
-
-def _message(message: AnyMessage, memory: WorkingMemory, number: int) -> Message:
-    return Message(
-        id=message.id or f"message-{number + 1}",
-        conversation_id=memory.conversation_id,
-        user_id=memory.user_id,
-        role=_ROLES[message.type],
-        original_content=str(message.text),
-        timestamp=number,
-    )
 
 
 def _applied(
