@@ -9,7 +9,7 @@ from jazzmine_dspy.dialogue import questions
 from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
 from jazzmine_dspy.dialogue.events import Events, turn_events
 from jazzmine_dspy.dialogue.flows import find_paused, next_in_line, offer_to_resume, pending
-from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
+from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile
 from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
@@ -64,7 +64,9 @@ def apply_decision(
     before, state = state, state.model_copy(deep=True)
     key_before = questions.progress_key(state)
     person_offered = questions.offer_is_open(state)
-    expired = _begin(state, decision, registry, message_id)
+    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
+    begin_turn(state, cache, continues=continues(state, decision, registry))
+    expired = before.pending_confirmation is not None and state.pending_confirmation is None
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
@@ -72,7 +74,11 @@ def apply_decision(
     if _asks_for_time(decision):
         # An offer stays open while the user thinks.
         state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
-        step = wait(state, registry)
+        running = state.active_flow
+        flow = registry.get(running.flow_name) if running is not None else None
+        text = say("wait", flow, running.values if running is not None else {})
+        # The next message may still answer which of these is meant.
+        step = questions.aside(state, text, questions.clarifying(state))
     else:
         at = at or reading_context(registry)
         turn = NextStepPolicy(state, registry, decision, at, person_offered=person_offered, validate=validate)
@@ -88,14 +94,6 @@ def _asks_for_time(decision: TurnDecision) -> bool:
         return not decision.commands
     talk = all(command.type == "chitchat" for command in decision.commands)
     return talk and asks_for_time(decision.enhancement.enhanced_query)
-
-
-def _begin(state: WorkingMemory, decision: TurnDecision, registry: Flows, message_id: str) -> bool:
-    """Begin the turn; return whether the open question was left unanswered for too long."""
-    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
-    asked = state.pending_confirmation
-    begin_turn(state, cache, continues=continues(state, decision, registry))
-    return asked is not None and state.pending_confirmation is None
 
 
 class NextStepPolicy(CommandApplier):
@@ -168,8 +166,9 @@ class NextStepPolicy(CommandApplier):
         flow = self._flow()
         if self.state.handed_over and self._waits:
             self.suppress_question = True
+            # After thanks nothing is said of the person who takes over.
             brief = bool(self.replies) and self.talk in ("thanks", "farewell", "noted")
-            return questions.after_hand_over(self.state, flow, brief=brief)
+            return questions.aside(self.state, "" if brief else say("handed_over", flow))
         if self.decision.escalation and questions.may_offer(self.state):
             return questions.offer_person(self.state, self.decision.escalation.reason, flow)
         return None

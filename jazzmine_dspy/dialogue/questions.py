@@ -158,20 +158,6 @@ def await_slot(
     )
 
 
-def wait(state: WorkingMemory, registry: Flows) -> NextStep:
-    """The answer to a message that asks for time: what was asked stays open, is not said again, and does not count."""
-    running = state.active_flow
-    flow = registry.get(running.flow_name) if running is not None else None
-    return NextStep(
-        kind="answer",
-        flow=running.flow_name if running is not None else None,
-        slot=running.awaiting if running is not None else None,
-        text=say("wait", flow, running.values if running is not None else {}),
-        # The next message may still answer which of these is meant.
-        choices=clarifying(state),
-    )
-
-
 # --- how often a question is put ----------------------------------------------------------------------------
 
 
@@ -263,18 +249,15 @@ def offer_person(state: WorkingMemory, reason: str, flow: Flow | None) -> NextSt
     return NextStep(kind="offer", flow=flow.name if flow is not None else None, text=text, question=text)
 
 
-def after_hand_over(state: WorkingMemory, flow: Flow | None, *, brief: bool) -> NextStep:
-    """The answer to talk, or to a message that is not understood, while a person is on the way.
-
-    Args:
-        brief: Leave out that a person takes over, as after thanks.
-    """
+def aside(state: WorkingMemory, text: str, choices: Sequence[str] = ()) -> NextStep:
+    """An answer that leaves open what was asked: it is not said again, and does not count."""
     running = state.active_flow
     return NextStep(
         kind="answer",
         flow=running.flow_name if running is not None else None,
         slot=running.awaiting if running is not None else None,
-        text="" if brief else say("handed_over", flow),
+        text=text,
+        choices=tuple(choices),
     )
 
 

@@ -104,24 +104,11 @@ class CallLog(BaseCallback):
                 failed = {"success": False, "error": format_error(cause)}
                 self._done[-1] = self._done[-1].model_copy(update=failed)
 
-    def came_to_nothing(self, since: int, failure: BaseException) -> None:
-        """Of an attempt that failed, its calls came to nothing, those that brought something back too.
-
-        Args:
-            since: Number of calls before the attempt (:attr:`made`).
-            failure: Why it failed.
-        """
+    def came_to_nothing(self, failure: BaseException) -> None:
+        """An attempt failed: all calls so far came to nothing, those that brought something back too."""
         failed = {"success": False, "error": format_error(failure)}
         with self._lock:
-            for place, call in enumerate(self._done[since:], since):
-                if call.success:
-                    self._done[place] = call.model_copy(update=failed)
-
-    @property
-    def made(self) -> int:
-        """Calls that have ended."""
-        with self._lock:
-            return len(self._done)
+            self._done = [call.model_copy(update=failed) if call.success else call for call in self._done]
 
     def calls(self, failure: BaseException | None = None) -> tuple[LMCall, ...]:
         """The calls so far, in their order; open ones ended now, with ``failure``. A predictor that was asked counts

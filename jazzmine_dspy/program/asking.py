@@ -116,7 +116,7 @@ def _predicted(prediction: Any, predictor: dspy.Predict, log: CallLog) -> Predic
 @contextmanager
 def _logged(log: CallLog, lm: dspy.LM, stream: TokenStream | None) -> Iterator[None]:
     """Configure a call of the language model, log it, and stream its tokens if requested."""
-    log.model, since = str(lm.model), log.made
+    log.model = str(lm.model)
     settings = {
         "adapter": adapter_in_force(),
         "callbacks": [*dspy.settings.callbacks, log],
@@ -127,7 +127,7 @@ def _logged(log: CallLog, lm: dspy.LM, stream: TokenStream | None) -> Iterator[N
         try:
             yield
         except Exception as error:
-            log.came_to_nothing(since, error)
+            log.came_to_nothing(error)
             raise PredictFailed(error, log.calls(error)) from error
 
 

@@ -8,7 +8,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -102,7 +102,9 @@ def _scanned(text: str) -> tuple[list[dict[str, Any]], bool]:
                 # The tag that opens it may stand in the prompt.
                 found, open_thought, unclosed = [], False, 0
             elif not place[0].rstrip(">]▷").endswith("/"):
-                end = next(_ends(text, position, place["tag"]), None)
+                closings = _END.finditer(text, position)
+                same = (each.end() for each in closings if place["tag"].lower() in each[0].lower())
+                end = next(same, None)
                 open_thought, position = (True, position) if end is None else (False, end)
             continue
         end = _closing(text, place.start())
@@ -121,13 +123,6 @@ def _scanned(text: str) -> tuple[list[dict[str, Any]], bool]:
         if isinstance(data, dict) and not (open_thought and not _AFTER.match(text, end)):
             found.append(data)
     return found, bool(unclosed) or open_thought
-
-
-def _ends(text: str, start: int, tag: str) -> Iterator[int]:
-    """Where tags end that close the one of this name."""
-    for closing in _END.finditer(text, start):
-        if tag.lower() in closing[0].lower():
-            yield closing.end()
 
 
 def _closing(text: str, start: int) -> int | None:
