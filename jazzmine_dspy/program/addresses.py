@@ -75,15 +75,10 @@ class Addresses:
             ]
         return slots
 
-    @property
-    def own(self) -> list[Addressed]:
-        """Those of the running flow."""
-        return [each for each in self.slots if each.flow is None]
-
     def read(self, answer: CommandAnswer) -> BaseCommand | None:
         """The command that an answer means; None where it names nothing of the call, or the state forbids it."""
         kind, name, turn = UNDERSTOOD[answer.type], answer.name, self._turn
-        own = [each.slot for each in self.own]
+        own = [each.slot for each in self.slots if each.flow is None]
         if "name" not in kind.slot_fields:
             if name is not None and kind.flow_fields:
                 labels = {each.label: each.flow.name for each in self.flows if each.label}

@@ -17,8 +17,8 @@ from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.deadline import LOOK_S, ended, interrupt
 from jazzmine_dspy.program.module import DecidingModule
-from jazzmine_dspy.program.own_loop import LOOK_S, ended, interrupt
 
 log = logging.getLogger("jazzmine_dspy")
 

@@ -61,13 +61,29 @@ def read(program: DecidingModule, turn: Turn, exclude: Sequence[str], deadline: 
 
 
 def decide(
-    program: DecidingModule, turn: Turn, exclude: Sequence[str], seconds: float | None
+    program: DecidingModule,
+    turn: Turn,
+    exclude: Sequence[str],
+    seconds: float | None,
+    owner: ProgramModule | None = None,
 ) -> TurnDecision:
-    """Decide a turn."""
+    """Decide a turn.
+
+    Args:
+        program: The program.
+        turn: The turn.
+        exclude: Conversations whose examples recall must not use.
+        seconds: The deadline; None for no limit.
+        owner: Provides the predictors in the place of the program, for optimizers: failures raise then.
+
+    Raises:
+        PredictFailed: a call failed, where failures raise.
+        LMUnansweredError: the language model was not answering, where outages are waited out.
+    """
 
     def work() -> TurnDecision:
         deadline = Deadline(seconds, program.bindings.clock)
-        course = Course(read(program, turn, exclude, deadline), program)
+        course = Course(read(program, turn, exclude, deadline), program, owner)
         for name, gate in program.policy.deciders:
             with course.step(name):
                 course.take(name, course.ask(name))
@@ -83,13 +99,18 @@ def decide(
 
 
 async def adecide(
-    program: DecidingModule, turn: Turn, exclude: Sequence[str], seconds: float | None
+    program: DecidingModule,
+    turn: Turn,
+    exclude: Sequence[str],
+    seconds: float | None,
+    owner: ProgramModule | None = None,
 ) -> TurnDecision:
     """The same without blocking the loop."""
 
     async def work() -> TurnDecision:
         deadline = Deadline(seconds, program.bindings.clock)
-        course = Course(await in_thread(functools.partial(read, program, turn, exclude, deadline)), program)
+        state = await in_thread(functools.partial(read, program, turn, exclude, deadline))
+        course = Course(state, program, owner)
         for name, gate in program.policy.deciders:
             with course.step(name):
                 await in_thread(functools.partial(course.take, name, await course.aask(name)))
@@ -107,43 +128,20 @@ async def adecide(
     return await cache.adecide(decision_key(program, turn, exclude), seconds, work)
 
 
-def ask_strictly(
-    program: DecidingModule, owner: ProgramModule, turn: Turn, exclude: Sequence[str]
-) -> TurnDecision:
-    """Decide a turn by the language model alone; failures raise.
-
-    Raises:
-        PredictFailed: a call failed.
-        LMUnansweredError: the language model was not answering.
-    """
-    deadline = Deadline()
-    course = Course(read(program, turn, exclude, deadline), program)
-    course.take("lm", LMDecider(owner, strict=True).decide(course.state, None, deadline))
-    return course.end()
-
-
-async def aask_strictly(
-    program: DecidingModule, owner: ProgramModule, turn: Turn, exclude: Sequence[str]
-) -> TurnDecision:
-    """The same without blocking the loop."""
-    deadline = Deadline()
-    course = Course(await in_thread(functools.partial(read, program, turn, exclude, deadline)), program)
-    course.take("lm", await LMDecider(owner, strict=True).adecide(course.state, None, deadline))
-    return await in_thread(course.end)
-
-
 class Course:
     """One turn on its way through the deciders.
 
     Args:
         state: The state of the turn.
         program: The program, with its policy, predictors and deciders.
+        owner: Provides the predictors, where failures raise.
     """
 
-    def __init__(self, state: TurnState, program: DecidingModule) -> None:
+    def __init__(self, state: TurnState, program: DecidingModule, owner: ProgramModule | None = None) -> None:
         self.state = state
         self.answer: Decided | None = None
         self._program = program
+        self._owner = owner
         self._causes: list[str] = []
         self._decider_names: set[str] = set()
         self._began = 0.0
@@ -155,7 +153,7 @@ class Course:
         if name == "fallback":
             return LocalDecider(models=False)
         if name == "lm":
-            return LMDecider(self._program)
+            return LMDecider(self._owner or self._program, strict=self._owner is not None)
         bound = self._program.bindings.deciders.get(name)
         return bound if bound is not None else instance(DECIDERS[name])
 
@@ -181,7 +179,8 @@ class Course:
                 if span.watched and self.answer is not None:
                     span.outputs = _span_outputs(self.answer)
         except Exception as error:
-            if isinstance(error, LMUnansweredError) and bearing_here() is not None:
+            unanswered = isinstance(error, LMUnansweredError) and bearing_here() is not None
+            if unanswered or self._owner is not None:
                 # While outages are waited out the error reaches the caller; in service it is a failed decider.
                 raise
             self._causes.append(f"{name}: {format_error(error)}")
@@ -275,13 +274,6 @@ class Span:
     watched: bool = False
 
 
-@functools.cache
-def _named(name: str) -> dspy.Module:
-    # Callbacks name a span by the class of the module.
-    found: dspy.Module = type(name, (dspy.Module,), {})()
-    return found
-
-
 @contextmanager
 def observed(name: str, inputs: Mapping[str, Any]) -> Iterator[Span]:
     """Tell DSPy's callbacks of a part of a turn, while it is under way.
@@ -294,7 +286,9 @@ def observed(name: str, inputs: Mapping[str, Any]) -> Iterator[Span]:
     if not callbacks:
         yield Span()
         return
-    span, call_id, module = Span(watched=True), uuid.uuid4().hex, _named(name)
+    span, call_id = Span(watched=True), uuid.uuid4().hex
+    # Callbacks name a span by the class of the module.
+    module = type(name, (dspy.Module,), {})()
     parent = ACTIVE_CALL_ID.get()
     for callback in callbacks:
         _tell(callback.on_module_start, call_id=call_id, instance=module, inputs=dict(inputs))

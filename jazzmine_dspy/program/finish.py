@@ -18,8 +18,7 @@ from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign, limits
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.pauses import is_pause
-from jazzmine_dspy.program.state import CANDIDATES, TurnState
-from jazzmine_dspy.program.turn_input import turn_problems
+from jazzmine_dspy.program.state import CANDIDATES, TurnState, turn_problems
 
 log = logging.getLogger("jazzmine_dspy")
 

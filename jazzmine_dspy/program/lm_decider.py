@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -21,6 +20,7 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
 )
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
+from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.program._calls import Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.asking import aask, ask
@@ -46,9 +46,6 @@ from jazzmine_dspy.signatures.schema import DOUBT, most_of_rewrite
 log = logging.getLogger("jazzmine_dspy")
 
 _CHOSEN = "chosen by the language model"
-
-Reader = Callable[[CommandAnswer], BaseCommand | None]
-"""Converts an answer to a command; None if it is refused."""
 
 
 class LMDecider(Decider):
@@ -135,7 +132,7 @@ class Draft:
     def __post_init__(self) -> None:
         asks = self.state.policy.asks
         self._left = [stage for stage in self.stages if asks(stage)]
-        if "select" in self._left and not offered(self.state, self.state.policy.offers):
+        if "select" in self._left and not offered(self.state):
             self._skip_selection()
 
     @property
@@ -152,7 +149,7 @@ class Draft:
             rewrite = self._rewrite
             again = rewrite not in ("", self.state.turn.text)
             self.state = self.state.with_query(rewrite) if again else replace(self.state, query=rewrite)
-            if not offered(self.state, self.state.policy.offers):
+            if not offered(self.state):
                 self._skip_selection()
                 return self.next_call()
         elif not self.fused and predictor == "understand":
@@ -161,7 +158,7 @@ class Draft:
                 self.state = self.state.with_selected(self.selection.flows)
         self._began = self.deadline.milliseconds()
         if self.state.policy.wording == "full":
-            self._addresses = addresses_of(self.state, predictor, self.state.policy.offers)
+            self._addresses = addresses_of(self.state, predictor)
         return request_for(self.state, predictor)
 
     @property
@@ -252,7 +249,11 @@ class Draft:
             return record("lm", min(trust, NOTHING_FOUND) if nothing else trust, elapsed, calls)
         if self.selection is not None:
             self.state = self.state.with_selected(self.selection.flows)
-        commands, rejected = _commands(outputs["commands"], self._reader())
+        slots = slots_in_play(self.state, "fused" if self.fused else "understand")
+        read = [(answer.type, self._command(answer, slots)) for answer in outputs["commands"]]
+        commands = [cast("Command", command) for _, command in read if command is not None]
+        # Only the types: names are free text of the model, and causes are logged and stored.
+        rejected = [kind for kind, command in read if command is None]
         reason = f"commands that do not fit the state: {', '.join(rejected)}" if rejected else ""
         if rejected and not commands:
             return record("lm", 0.0, elapsed, calls, cause=f"lm: {reason}")
@@ -260,17 +261,13 @@ class Draft:
         confidence = trust if commands else min(trust, NOTHING_FOUND)
         return record("lm", confidence, elapsed, calls, refused=(reason,) if reason else ())
 
-    def _reader(self) -> Reader:
+    def _command(self, answer: CommandAnswer, slots: Sequence[Slot]) -> BaseCommand | None:
+        """The command that an answer means; None if it is refused."""
         if self._addresses is not None:
-            return self._addresses.read
-        slots = slots_in_play(self.state, "fused" if self.fused else "understand", self.state.policy.offers)
-        return functools.partial(_as_command, turn_state=self.state, slots=slots)
-
-
-def _as_command(answer: CommandAnswer, turn_state: TurnState, slots: Sequence[Any]) -> BaseCommand | None:
-    kind = UNDERSTOOD[answer.type]
-    name = answer.name if "name" in kind.lm_arguments else None
-    return kind.read(name, answer.value, turn_state.turn, tuple(slots))
+            return self._addresses.read(answer)
+        kind = UNDERSTOOD[answer.type]
+        name = answer.name if "name" in kind.lm_arguments else None
+        return kind.read(name, answer.value, self.state.turn, slots)
 
 
 def _typed_error(error: Exception, predictor: str) -> Exception:
@@ -285,7 +282,7 @@ def _typed_error(error: Exception, predictor: str) -> Exception:
 
 def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | None, tuple[str, ...]]:
     """Return the selection of the answered letters, None if all are invented, and the invented letters."""
-    by_letter = dict(zip(ALIASES, (c.name for c in offered(state, state.policy.offers)), strict=False))
+    by_letter = dict(zip(ALIASES, (c.name for c in offered(state)), strict=False))
     # A model without an enforced schema writes "none" instead of an empty list.
     letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
     in_doubt = state.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
@@ -325,17 +322,3 @@ def _is_cut(rewrite: Any, text: str, limit: int) -> bool:
         return False
     at_its_limit = len(rewrite) == most_of_rewrite(text)
     return len(text) > limit or at_its_limit or (CUT in rewrite and CUT not in text)
-
-
-def _commands(answers: Sequence[CommandAnswer], reader: Reader) -> tuple[list[Command], list[str]]:
-    """Return typed commands, and the types of commands that the state does not allow."""
-    commands: list[Command] = []
-    refused: list[str] = []
-    for answer in answers:
-        command = reader(answer)
-        if command is not None:
-            commands.append(cast("Command", command))
-        else:
-            # Only the type: names are free text of the model, and causes are logged and stored.
-            refused.append(answer.type)
-    return commands, refused

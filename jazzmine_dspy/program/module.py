@@ -15,7 +15,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName
-from jazzmine_dspy.program.turn_input import as_turn
+from jazzmine_dspy.program.state import as_turn
 
 
 class ProgramModule(dspy.Module):

@@ -26,9 +26,8 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
 from jazzmine_dspy.program.prompts import FlowPrompts
 from jazzmine_dspy.program.recall_query import recall_query, recent
-from jazzmine_dspy.program.state import TurnState, allowed_flows
+from jazzmine_dspy.program.state import TurnState, allowed_flows, as_turn
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.program.turn_input import as_turn
 from jazzmine_dspy.signatures.answers import ALIASES
 
 log = logging.getLogger("jazzmine_dspy")

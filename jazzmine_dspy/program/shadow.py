@@ -14,8 +14,8 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import DEADLINE
+from jazzmine_dspy.program.state import as_turn
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.program.turn_input import as_turn
 
 log = logging.getLogger("jazzmine_dspy")
 

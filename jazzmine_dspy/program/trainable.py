@@ -16,7 +16,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._calls import PredictFailed
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import bearing_outages
-from jazzmine_dspy.program.deciding import aask_strictly, ask_strictly
+from jazzmine_dspy.program.deciding import adecide, decide
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.prompts import (
     CONTRACT,
@@ -26,7 +26,7 @@ from jazzmine_dspy.program.prompts import (
     nearest_of,
     with_nearest,
 )
-from jazzmine_dspy.program.turn_input import as_turn
+from jazzmine_dspy.program.state import as_turn
 
 STAGES_FIELD = "stages"
 """In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
@@ -167,7 +167,7 @@ class TrainableProgram(ProgramModule):
         """
         with bearing_outages():
             try:
-                return _plain(ask_strictly(self._held.program, self, as_turn(turn, text), exclude))
+                return _plain(decide(self._held.program, as_turn(turn, text), exclude, None, owner=self))
             except PredictFailed as failure:
                 raise _tellable(failure.error) from None
 
@@ -181,7 +181,8 @@ class TrainableProgram(ProgramModule):
         """The same without blocking the loop."""
         with bearing_outages():
             try:
-                return _plain(await aask_strictly(self._held.program, self, as_turn(turn, text), exclude))
+                asked = as_turn(turn, text)
+                return _plain(await adecide(self._held.program, asked, exclude, None, owner=self))
             except PredictFailed as failure:
                 raise _tellable(failure.error) from None
 

@@ -32,9 +32,8 @@ from jazzmine_dspy.program.prompts import (
     states_of,
     with_nearest,
 )
-from jazzmine_dspy.program.state import TurnState
+from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
-from jazzmine_dspy.program.turn_input import as_turn
 from jazzmine_dspy.signatures.contract import CONTRACTS, with_overrides, without
 
 

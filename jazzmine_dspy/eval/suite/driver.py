@@ -14,7 +14,7 @@ from jazzmine_dspy.eval.suite.result import ConversationResult, SuiteResult, Sui
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup, conversation_scope
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.program.own_loop import outside_loop, run_interruptible
+from jazzmine_dspy.program.deadline import outside_loop, run_interruptible
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
 
