@@ -86,7 +86,7 @@ def find(name: str | Path) -> Path:
     """
     text = str(name)
     if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
-        from jazzmine_dspy.artifacts.publishing import download
+        from jazzmine_dspy.artifacts.store import download
 
         return download(text)
     packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
