@@ -124,12 +124,6 @@ LOADING_S = 60.0
 """Seconds that the first load of an embedding model may take; after that the turn goes on without it."""
 
 
-def unloaded(bindings: Bindings) -> Callable[[], None] | None:
-    """What loads the weights of the embedding model; None where they are there, or come with the first text."""
-    embedder = bindings.embedder
-    return None if getattr(embedder, "loaded", True) else getattr(embedder, "load", None)
-
-
 def build_index(recall: object) -> None:
     """Build an index before the first turn asks it; a failure is logged, and decisions say so again.
 

@@ -31,7 +31,6 @@ from jazzmine_dspy.program.decider import (
     record,
     with_records,
 )
-from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.fingerprint import decision_key
 from jazzmine_dspy.program.finish import finish, unread, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
@@ -91,10 +90,12 @@ def decide(
                 break
         if course.enhances:
             with course.step("lm"):
-                course.take("lm", course.enhancer.decide(course.enhanced_state, course.answer, deadline))
+                enhancer, state = course.enhancing()
+                course.take("lm", enhancer.decide(state, course.answer, deadline))
         return course.end()
 
-    cache = _cache(program)
+    # None while programs are measured, because cached answers cost nothing.
+    cache = program.bindings.cache if bearing_here() is None else None
     return work() if cache is None else cache.decide(decision_key(program, turn, exclude), seconds, work)
 
 
@@ -118,11 +119,12 @@ async def adecide(
                 break
         if course.enhances:
             with course.step("lm"):
-                answer = await course.enhancer.adecide(course.enhanced_state, course.answer, deadline)
+                enhancer, state = course.enhancing()
+                answer = await enhancer.adecide(state, course.answer, deadline)
                 await in_thread(functools.partial(course.take, "lm", answer))
         return await in_thread(course.end)
 
-    cache = _cache(program)
+    cache = program.bindings.cache if bearing_here() is None else None
     if cache is None:
         return await work()
     return await cache.adecide(decision_key(program, turn, exclude), seconds, work)
@@ -230,15 +232,10 @@ class Course:
         """Whether the language model still has to enhance; a turn calls it at most once."""
         return self.state.policy.enhance == "lm" and "lm" not in self._decider_names
 
-    @property
-    def enhancer(self) -> LMDecider:
-        """A decider that asks the language model for the enhancement alone."""
-        return LMDecider(self._program, stages=("enhance",))
-
-    @property
-    def enhanced_state(self) -> TurnState:
-        """The state that :attr:`enhancer` gets."""
-        return replace(self.state, policy=self.state.policy.model_copy(update={"shape": "staged"}))
+    def enhancing(self) -> tuple[LMDecider, TurnState]:
+        """A decider that asks the language model for the enhancement alone, and the state that it gets."""
+        policy = self.state.policy.model_copy(update={"shape": "staged"})
+        return LMDecider(self._program, stages=("enhance",)), replace(self.state, policy=policy)
 
     def end(self) -> TurnDecision:
         """The decision."""
@@ -252,11 +249,6 @@ class Course:
         if self.answer is None:
             self.answer = LocalDecider(models=False).decide(self.state, None, self.state.deadline)
         return self.answer
-
-
-def _cache(program: DecidingModule) -> DecisionCache | None:
-    """Return the cache to use; none while programs are measured, because cached answers cost nothing."""
-    return program.bindings.cache if bearing_here() is None else None
 
 
 def _span_outputs(answer: Decided) -> dict[str, Any]:

@@ -135,7 +135,10 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in quotes):
         return "it drops a quoted text of the message"
     numbers = _numbers(rewrite)
-    if _dropped(message, numbers | _listed(turn) | _dated(rewrite)):
+    newest = next((each.text for each in reversed(turn.history) if each.role == "assistant"), "")
+    # The assistant may have numbered a list: "(1) pay it or (2) dispute it".
+    listed = set(_LISTED.findall(newest))
+    if _dropped(message, numbers | listed | _dated(rewrite)):
         return "it drops a number of the message"
     money, paid = (set(_CURRENCY.findall(text)) for text in (message, rewrite))
     if paid and money - paid:
@@ -164,12 +167,6 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if _brings_words(rewrite, f"{message}\n{context}\n{days}", english=english):
         return "it brings words that neither the message nor its context has"
     return ""
-
-
-def _listed(turn: Turn) -> set[str]:
-    """The numbers of a list in the newest message of the assistant: "(1) pay it or (2) dispute it"."""
-    newest = next((message.text for message in reversed(turn.history) if message.role == "assistant"), "")
-    return set(_LISTED.findall(newest))
 
 
 def _dated(rewrite: str) -> set[str]:

@@ -206,17 +206,6 @@ def check_contract(state: Mapping[str, Any], signatures: Mapping[str, Any], *, e
         log.warning("the saved module was compiled by version %s, and fits this one", of.rpartition(" ")[2])
 
 
-def put_trainable(state: Mapping[str, Any], names: Iterable[str], program: ProgramModule) -> None:
-    """Take over the state of a trainable module, whose predictors are those named.
-
-    Raises:
-        ArtifactError: it was compiled for other signatures, or is of another shape.
-    """
-    mine = {name: program.predictor(name).signature for name in names}
-    check_contract(state, mine, expected=True)
-    put({name: state[name] for name in mine}, program)
-
-
 def in_wording(program: D, wording: Wording) -> D:
     """A copy of a program whose prompts are worded ``brief`` or ``full``; a project's and compiled words stay.
 

@@ -19,7 +19,7 @@ from jazzmine_dspy.models.nlu_context import NLUContext
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus, Turn
-from jazzmine_dspy.program.bindings import LOADING_S, Bindings, unloaded
+from jazzmine_dspy.program.bindings import LOADING_S, Bindings
 from jazzmine_dspy.program.deadline import Deadline, deadline_error, within
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
@@ -180,7 +180,9 @@ class TurnState:
         self.deadline.left()
         if getattr(port, "in_process", False):
             return work()
-        if (load := unloaded(self.bindings)) is not None:
+        embedder = self.bindings.embedder
+        load = None if getattr(embedder, "loaded", True) else getattr(embedder, "load", None)
+        if load is not None:
             # An error while loading occurs again in the work, which reports it.
             with self.deadline.paused(), suppress(Exception):
                 within(LOADING_S, load, deadline_error)

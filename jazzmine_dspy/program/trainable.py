@@ -89,9 +89,13 @@ class StagePredict(dspy.Predict):
         return self._shown(self.demos)
 
     def _shown(self, demos: Sequence[Any]) -> list[dspy.Example]:
-        outputs = self.signature.output_fields
-        own_demos = [self._own(demo) for demo in demos]
-        return [demo for demo in own_demos if any(name in demo for name in outputs)]
+        shown: list[dspy.Example] = []
+        for demo in demos:
+            fields = {name: demo[name] for name in self.signature.fields if name in demo}
+            fields |= (demo.get(STAGES_FIELD) or {}).get(self.name, {})
+            if any(name in fields for name in self.signature.output_fields):
+                shown.append(dspy.Example(**marks_of(demo), **fields))
+        return shown
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """As DSPy's own."""
@@ -107,11 +111,6 @@ class StagePredict(dspy.Predict):
         bare._bindings = Bindings()
         state: dict[str, Any] = dspy.Predict.dump_state(bare, json_mode=json_mode)
         return with_nearest(self, {**state, "demos": [demo.toDict() for demo in self.shown]})
-
-    def _own(self, demo: Any) -> dspy.Example:
-        special = (demo.get(STAGES_FIELD) or {}).get(self.name, {})
-        fields = {name: demo[name] for name in self.signature.fields if name in demo}
-        return dspy.Example(**marks_of(demo), **{**fields, **special})
 
 
 class TrainableProgram(ProgramModule):

@@ -28,7 +28,6 @@ from jazzmine_dspy.program.prompts import (
     check_contract,
     contract_of,
     put,
-    put_trainable,
     states_of,
     with_nearest,
 )
@@ -236,9 +235,10 @@ class TurnProgram(DecidingModule):
         """
         if "policy" not in state and any(name not in state for name in CONTRACTS):
             names = self.with_policy("lm").active_predictors()
+            check_contract(state, {name: self.predictor(name).signature for name in names}, expected=True)
             # A trial first: a damaged state changes nothing.
             for program in (self.deepcopy(), self):
-                put_trainable(state, names, program)
+                put({name: state[name] for name in names}, program)
             return
         policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
         mine = {

@@ -114,13 +114,15 @@ def features(
     slots = [slot for name in slot_names if (slot := _slot([running, *opened], name)) is not None]
     left = math.log1p(len(_unexplained_words(turn, commands, [*started, *opened], awaited, slots)))
     length = len(turn.text.split())
+    # Between marks that a space follows.
+    parts = sum(bool(part.strip()) for part in re.split(r"[.!?;,] |\n", turn.text))
     result = {
         "ruled": float(confidence is None),
         "head": 0.0 if confidence is None else _odds(confidence),
         "left": left,
         "left of a yes": left * (kinds == {"affirm"}),
         "left of a start": left * bool(started) * bool(turn.history),
-        "parts": float(min(4, max(0, _parts(turn.text) - 1))),
+        "parts": float(min(4, max(0, parts - 1))),
         "long": float(length > 8),
         "short": float(length <= 3),
         "nothing": float(not commands),
@@ -173,11 +175,6 @@ def _odds(share: float) -> float:
 
 def _slot(flows: list[Flow | None], name: str) -> Slot | None:
     return next((slot for flow in flows if flow is not None and (slot := flow.slot(name))), None)
-
-
-def _parts(text: str) -> int:
-    """Count the parts of a text between marks that a space follows."""
-    return sum(bool(part.strip()) for part in re.split(r"[.!?;,] |\n", text))
 
 
 def _unexplained_words(
