@@ -114,17 +114,17 @@ def _index(embedder: EmbedderPort, texts: tuple[str, ...]) -> Vectors:
     """Vectors of unit length of all texts, made once per process: array of shape (number of texts, size)."""
     key = (embedder.fingerprint, texts)
     with _LOCK:
-        if (found := _INDICES.get(key)) is None:
-            found = _unit(embedder.embed(list(texts)))
+        if (vectors := _INDICES.get(key)) is None:
+            vectors = _unit(embedder.embed(list(texts)))
             while len(_INDICES) >= _KEPT:
                 del _INDICES[next(iter(_INDICES))]
-            _INDICES[key] = found
-        return found
+            _INDICES[key] = vectors
+        return vectors
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    found: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    return found
+    unit: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return unit
 
 
 def marks_of(demo: Any) -> dict[str, Any]:
@@ -149,12 +149,12 @@ _PASSING = ("lm", "traces", "train")
 
 def states_of(program: ProgramModule) -> States:
     """The whole state of the predictors that a program asks, as an artefact keeps it."""
-    found = {}
+    states = {}
     for name in program.active_predictors():
         predictor = program.predictor(name)
         state = with_nearest(predictor, predictor.dump_state(json_mode=True))
-        found[name] = {key: value for key, value in state.items() if key not in _PASSING}
-    return found
+        states[name] = {key: value for key, value in state.items() if key not in _PASSING}
+    return states
 
 
 def put(states: States, program: ProgramModule) -> None:

@@ -105,9 +105,9 @@ class Shadow:
         deadline: float | None = DEADLINE,
     ) -> TurnDecision:
         """As :meth:`TurnProgram.decide`, by the first program."""
-        asked = as_turn(turn, text)
-        decided = self._program.decide(asked, exclude=exclude, deadline=deadline)
-        self._watch(asked, decided, exclude, deadline)
+        checked_turn = as_turn(turn, text)
+        decided = self._program.decide(checked_turn, exclude=exclude, deadline=deadline)
+        self._watch(checked_turn, decided, exclude, deadline)
         return decided
 
     async def adecide(
@@ -119,9 +119,9 @@ class Shadow:
         deadline: float | None = DEADLINE,
     ) -> TurnDecision:
         """The same without blocking the loop."""
-        asked = as_turn(turn, text)
-        decided = await self._program.adecide(asked, exclude=exclude, deadline=deadline)
-        self._watch(asked, decided, exclude, deadline)
+        checked_turn = as_turn(turn, text)
+        decided = await self._program.adecide(checked_turn, exclude=exclude, deadline=deadline)
+        self._watch(checked_turn, decided, exclude, deadline)
         return decided
 
     def _watch(self, turn: Turn, ours: TurnDecision, exclude: Sequence[str], deadline: float | None) -> None:

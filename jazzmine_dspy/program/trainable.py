@@ -42,7 +42,7 @@ class _Held:
         return self
 
 
-def _tellable(error: Exception) -> Exception:
+def _redacted_error(error: Exception) -> Exception:
     """An error that may be logged: optimizers write what they catch, and a provider's words may echo the key."""
     if isinstance(error, JazzmineError | AdapterParseError):
         return error
@@ -168,7 +168,7 @@ class TrainableProgram(ProgramModule):
             try:
                 return _plain(decide(self._held.program, as_turn(turn, text), exclude, None, owner=self))
             except PredictFailed as failure:
-                raise _tellable(failure.error) from None
+                raise _redacted_error(failure.error) from None
 
     async def aforward(
         self,
@@ -180,10 +180,10 @@ class TrainableProgram(ProgramModule):
         """The same without blocking the loop."""
         with bearing_outages():
             try:
-                asked = as_turn(turn, text)
-                return _plain(await adecide(self._held.program, asked, exclude, None, owner=self))
+                checked_turn = as_turn(turn, text)
+                return _plain(await adecide(self._held.program, checked_turn, exclude, None, owner=self))
             except PredictFailed as failure:
-                raise _tellable(failure.error) from None
+                raise _redacted_error(failure.error) from None
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state of the predictors, and what they were compiled for."""
