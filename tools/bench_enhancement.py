@@ -32,7 +32,7 @@ from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.metrics import TurnScores, score_turn
 from jazzmine_dspy.eval.suite import load_suite, log_opening
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.feeling import feeling_head
+from jazzmine_dspy.program.finish import feeling_head
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

@@ -1,10 +1,12 @@
-"""The files of an artefact: only regular ones, inside its folder, of a size that can be read."""
+"""Where a program is, and its files: only regular ones, inside its folder, of a size that can be read."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 
 from jazzmine_dspy.models.errors import ArtifactError
@@ -27,19 +29,6 @@ for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # where the system has t
     _FLAGS |= getattr(os, _flag, 0)
 
 AGAIN = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
-
-
-def aside(folder: Path) -> str:
-    """How the name of a folder begins to which a save moves the program that it replaces, for a moment."""
-    return f".{folder.name}-old-"
-
-
-def is_replaced(folder: Path) -> bool:
-    """Whether a program is being replaced there just now, or a save was broken off at that."""
-    try:
-        return any(path.name.startswith(aside(folder)) for path in folder.parent.iterdir())
-    except OSError:
-        return False
 
 
 def check_names(names: Iterable[object], where: Path) -> None:
@@ -87,3 +76,31 @@ def read_file(folder: Path, name: str) -> bytes:
     if len(data) > limit:
         raise ArtifactError(f"The file is larger than {limit:,} bytes", where=str(path), remedy=AGAIN)
     return data
+
+
+def find(name: str | Path) -> Path:
+    """The folder of a program: a path, a project's ``optimize/programs/NAME``, a packaged one, or MLflow's.
+
+    Raises:
+        ArtifactError: nowhere found.
+    """
+    text = str(name)
+    if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
+        from jazzmine_dspy.artifacts.store import download
+
+        return download(text)
+    packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
+    source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
+    places = [Path(name), Path("optimize/programs") / text, packaged, source]
+    for place in places:
+        with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
+            if (place / MANIFEST).is_file():
+                return place
+    remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
+    if text.endswith(".json"):
+        remedy += " What module.save('x.json') wrote is read by TurnProgram(flows).load('x.json')."
+    raise ArtifactError(
+        f"No program {text[:200]!r}",
+        where=", ".join(str(place)[:200] for place in places[:2]),
+        remedy=remedy,
+    )

@@ -1,4 +1,4 @@
-"""From an artefact to a program that decides; nothing of it is parsed before all of it is checked."""
+"""From an artefact to a program that decides, with its recall; nothing is parsed before all of it is checked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.artifacts.files import AGAIN
-from jazzmine_dspy.artifacts.finding import find
+from jazzmine_dspy.artifacts.files import AGAIN, find
 from jazzmine_dspy.artifacts.manifest import read_checked
-from jazzmine_dspy.artifacts.recall import bind_recall, read_examples
-from jazzmine_dspy.models.errors import ArtifactError, InputError, JazzmineError
+from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError, JazzmineError, format_error
 from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.decider import DECIDERS
@@ -26,6 +24,9 @@ from jazzmine_dspy.program.heads.storing import (
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Stored
 from jazzmine_dspy.program.turn import TurnProgram
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 
 BASE = "base"
 """Name of the program that learnt from no label: the package's weights over flows of the caller's."""
@@ -260,3 +261,90 @@ def bind_heads(program: TurnProgram, files: Mapping[str, bytes]) -> None:
             remedy="Install the version of its package that the program was compiled with.",
         )
     program.bind(deciders={name: restored(kind, states[name], LEARNT) for name, kind in kinds.items()})
+
+
+def read_examples(file: Path, data: bytes | None = None) -> list[tuple[str, str, str]]:
+    """Read the labelled examples of a stored program (``examples.jsonl``), as (text, flow, conversation).
+
+    Args:
+        file: One JSON object a line; without the file there are no examples.
+        data: Its content, if it was read already.
+
+    Raises:
+        InputError: A line is no example.
+    """
+    examples = []
+    if data is None:
+        data = file.read_bytes() if file.is_file() else b""
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            fields = from_json(line)
+            examples.append((fields["text"], fields["flow"], fields.get("conversation", "")))
+            for part in examples[-1]:
+                part.encode()
+            if not examples[-1][0].strip():
+                raise ValueError("the text is empty")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(
+                "This is no example of a program",
+                where=f"{file}, line {number}",
+                remedy="Save the program again.",
+            ) from error
+    return examples
+
+
+def bind_recall(
+    program: TurnProgram,
+    embedder: Any,
+    examples: list[dict[str, str]] | None = None,
+    *,
+    warm: bool = False,
+) -> None:
+    """Bind an embedder and an index of the program's flows; where the model is missing, say so and go on.
+
+    The index ranks as the program's policy says. Without an embedder the heads decline and recall fails, and decisions
+    are degraded with that cause.
+
+    Args:
+        program: What to bind them to.
+        embedder: An embedder, or the name of a fastembed model.
+        examples: Further texts for the index, with their flows; those of flows that are not there are left out.
+        warm: Whether the index is built at once; else by the first turn that asks it.
+    """
+    from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
+    from jazzmine_dspy.memory.procedural.index import FlowIndex
+
+    try:
+        model = FastembedEmbedder(embedder) if isinstance(embedder, str) else embedder
+        known = [item for item in examples or [] if item["flow"] in program.registry]
+        texts = [(item["text"], item["flow"], item.get("conversation", "")) for item in known]
+        settings = recall_settings(program.policy.recall)
+        index = FlowIndex(program.registry, model, examples=texts, settings=settings)
+        program.bind(embedder=model, recall=index, warm=warm)
+    except EmbeddingError as error:
+        log.warning("no embedder is bound: %s", format_error(error))
+
+
+def recall_settings(numbers: Mapping[str, float]) -> RecallSettings:
+    """Recall's settings from a policy's plain numbers; empty gives the defaults.
+
+    Raises:
+        ArtifactError: a number has a name that recall does not know.
+
+    Example:
+        >>> recall_settings({"rrf_k": 5.0, "sparse": 0.5}).rrf_k
+        5
+    """
+    from jazzmine_dspy.memory.procedural.ranking import RecallSettings
+
+    default = RecallSettings()._asdict()
+    if unknown := sorted(set(numbers) - set(default)):
+        raise ArtifactError(f"Recall has no setting {unknown[0]!r}", remedy=f"Known: {', '.join(default)}.")
+    return RecallSettings(**{name: type(default[name])(value) for name, value in numbers.items()})
+
+
+def recall_numbers(settings: RecallSettings) -> dict[str, float]:
+    """The inverse of :func:`recall_settings`; empty for the defaults."""
+    if settings == type(settings)():
+        return {}
+    return {name: float(value) for name, value in settings._asdict().items()}

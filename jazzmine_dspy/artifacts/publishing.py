@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.finding import find
+from jazzmine_dspy.artifacts.files import find
 from jazzmine_dspy.artifacts.manifest import read_checked
 from jazzmine_dspy.artifacts.store import (
     STORE,
@@ -103,8 +103,8 @@ def promote(name: str, version: int, *, alias: str = CHAMPION, uri: str | None =
     check_alias(alias)
     with client_of(uri, f"{name}/{version}") as client:
         client.get_model_version(name, str(version))
-        before = _standing(client, name, alias)
-        course = [each for each in _course(client, name, alias) if each != version]
+        before, past = _history(client, name, alias)
+        course = [each for each in past if each != version]
         if before is not None and before != version:
             course = [*(each for each in course if each != before), before]
         # The course first: should the second step fail, the alias stands where it stood.
@@ -122,7 +122,7 @@ def roll_back(name: str, *, alias: str = CHAMPION, uri: str | None = None) -> Pu
     check_name(name)
     check_alias(alias)
     with client_of(uri, f"{name}@{alias}") as client:
-        now, course = _standing(client, name, alias), _course(client, name, alias)
+        now, course = _history(client, name, alias)
         before = course[: course.index(now)] if now in course else course
         if now is None or not before:
             raise ArtifactError(
@@ -152,15 +152,12 @@ def _tag(alias: str) -> str:
     return f"jazzmine.course.{alias}"
 
 
-def _standing(client: Any, name: str, alias: str) -> int | None:
-    held = client.get_registered_model(name).aliases.get(alias)
-    return None if held is None else int(held)
-
-
-def _course(client: Any, name: str, alias: str) -> list[int]:
-    """The versions at which an alias stood, the oldest first."""
-    held = json.loads(client.get_registered_model(name).tags.get(_tag(alias), "[]"))
-    return [int(each) for each in held] if isinstance(held, list) else []
+def _history(client: Any, name: str, alias: str) -> tuple[int | None, list[int]]:
+    """The version at which an alias stands, None if nowhere, and those at which it stood, the oldest first."""
+    model = client.get_registered_model(name)
+    current, past = model.aliases.get(alias), json.loads(model.tags.get(_tag(alias), "[]"))
+    versions = [int(each) for each in past] if isinstance(past, list) else []
+    return None if current is None else int(current), versions
 
 
 def _published(client: Any, name: str, version: int) -> Published:

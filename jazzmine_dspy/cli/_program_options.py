@@ -92,7 +92,7 @@ def open_program(
 
 def _with_wording(program: TurnProgram, name: str) -> TurnProgram:
     from jazzmine_dspy.models.errors import InputError
-    from jazzmine_dspy.program.wording import in_wording
+    from jazzmine_dspy.program.prompts import in_wording
     from jazzmine_dspy.signatures.contract import WORDINGS
 
     if name not in WORDINGS:

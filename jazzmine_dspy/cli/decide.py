@@ -58,7 +58,7 @@ def decide(
 def _read_turn(text: str | None, file: Path | None) -> Turn:
     from jazzmine_dspy.models.errors import InputError
     from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.program.asked import as_turn
+    from jazzmine_dspy.program.state import as_turn
 
     if text is None and file is None:
         raise InputError("Nothing to decide", where="--text", remedy="Pass --text '…', or --turn FILE.")

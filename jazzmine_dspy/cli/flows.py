@@ -102,7 +102,7 @@ def sync(
     Of a program's folder, its labelled examples (examples.jsonl) are stored too. May be repeated: what is the same is
     skipped. The API key is read from the environment, never from the command line.
     """
-    from jazzmine_dspy.artifacts.recall import read_examples
+    from jazzmine_dspy.artifacts.loading import read_examples
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.models.errors import InputError
     from jazzmine_dspy.models.registry import FlowRegistry

@@ -71,7 +71,7 @@ def to_demo(predictor: str, example: Example, program: TurnProgram) -> dspy.Exam
     shown = [candidate.name for candidate in state.recalled[: program.policy.offers]]
     outputs = _outputs(labels, shown)
     if program.policy.wording == "full":
-        outputs |= _in_full(labels, shown, addresses_of(state, predictor, program.policy.offers))
+        outputs |= _in_full(labels, shown, addresses_of(state, predictor))
     return dspy.Example(**call.inputs, **{field: outputs[field] for field in said}).with_inputs(*call.inputs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.dialogue import slots, stack
+from jazzmine_dspy.dialogue.flows import defer, find_paused, pending, readings, refusal
 from jazzmine_dspy.dialogue.questions import Flows, clarifying
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, TurnCache, WorkingMemory
@@ -143,12 +143,12 @@ class CommandApplier(Dialogue):
         if state.active_flow is not None and state.active_flow.flow_name == name:
             self.slot_owner = state.active_flow
             return False
-        waiting = stack.find_paused(state, name)
+        waiting = find_paused(state, name)
         if self.affirmed or self.deferred_at is not None:
             # What was wished for first comes first: the others follow in their order.
             position = len(state.paused) if self.deferred_at is None else self.deferred_at
             self.deferred_at = position
-            self.slot_owner = waiting or stack.defer(state, self.registry[name], position)
+            self.slot_owner = waiting or defer(state, self.registry[name], position)
             return True
         if waiting is not None:
             resume_flow(state, name)
@@ -160,7 +160,7 @@ class CommandApplier(Dialogue):
 
     def resume(self, name: str | None) -> bool:
         """Take up a flow that was set aside."""
-        found = stack.find_paused(self.state, name)
+        found = find_paused(self.state, name)
         if found is None:
             return False
         # Slots that follow are its own.
@@ -218,13 +218,13 @@ class CommandApplier(Dialogue):
             return False
         # Labels, and commands of others than the program, come as they were written.
         value = call_type(slot, "normalize", value, value, self.at)
-        why_not = slots.refusal(slot, value, self.at)
+        why_not = refusal(slot, value, self.at)
         self._forget_unvalidated(owner, name)
         if slot.validator and not why_not:
             # A validator may look at other values that this turn brings.
             self.unvalidated.append((owner, slot, value))
         else:
-            self._store(owner, slot, value, why_not, slots.readings(slot, value, self.at) if why_not else ())
+            self._store(owner, slot, value, why_not, readings(slot, value, self.at) if why_not else ())
         return True
 
     def _store(
@@ -306,7 +306,7 @@ class CommandApplier(Dialogue):
             return False
         owner.slots[name].skipped = True
         # Only who is spared the question has got anywhere.
-        return slots.pending(self.registry[owner.flow_name], owner) != slot
+        return pending(self.registry[owner.flow_name], owner) != slot
 
     # --- what is said ------------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jazzmine_dspy.dialogue import questions, slots, stack
+from jazzmine_dspy.dialogue import questions
 from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, turn_cache
 from jazzmine_dspy.dialogue.events import Events, turn_events
-from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile, wait
+from jazzmine_dspy.dialogue.flows import find_paused, next_in_line, offer_to_resume, pending
+from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile
 from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
@@ -62,7 +63,9 @@ def apply_decision(
     before, state = state, state.model_copy(deep=True)
     key_before = questions.progress_key(state)
     person_offered = questions.offer_is_open(state)
-    expired = _begin(state, decision, registry, message_id)
+    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
+    begin_turn(state, cache, continues=continues(state, decision, registry))
+    expired = before.pending_confirmation is not None and state.pending_confirmation is None
     record = decision.stages.get("enhance")
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
@@ -70,7 +73,11 @@ def apply_decision(
     if _asks_for_time(decision):
         # An offer stays open while the user thinks.
         state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
-        step = wait(state, registry)
+        running = state.active_flow
+        flow = registry.get(running.flow_name) if running is not None else None
+        text = say("wait", flow, running.values if running is not None else {})
+        # The next message may still answer which of these is meant.
+        step = questions.aside(state, text, questions.clarifying(state))
     else:
         at = at or reading_context(registry)
         turn = NextStepPolicy(state, registry, decision, at, person_offered=person_offered, validate=validate)
@@ -88,14 +95,6 @@ def _asks_for_time(decision: TurnDecision) -> bool:
     return talk and asks_for_time(decision.enhancement.enhanced_query)
 
 
-def _begin(state: WorkingMemory, decision: TurnDecision, registry: Flows, message_id: str) -> bool:
-    """Begin the turn; return whether the open question was left unanswered for too long."""
-    cache = turn_cache(decision, registry, agent_id=state.agent_id, message_id=message_id)
-    asked = state.pending_confirmation
-    begin_turn(state, cache, continues=continues(state, decision, registry))
-    return asked is not None and state.pending_confirmation is None
-
-
 class NextStepPolicy(CommandApplier):
     """Chooses the next step once the commands are applied."""
 
@@ -110,7 +109,7 @@ class NextStepPolicy(CommandApplier):
         for command in self.commands:
             self.done_anything |= command.apply(self)
         self.validate_values()
-        offer = stack.next_in_line(self.state, self.registry) if self.ended else None
+        offer = next_in_line(self.state, self.registry) if self.ended else None
         progressed = questions.progress_key(self.state) not in was
         if progressed:
             questions.reset_counts(self.state)
@@ -157,7 +156,7 @@ class NextStepPolicy(CommandApplier):
         running = self.state.active_flow
         if running is None or self.state.pending_confirmation is not None:
             return True
-        return slots.pending(self.registry[running.flow_name], running) is not None
+        return pending(self.registry[running.flow_name], running) is not None
 
     def _reply_aside(self, progressed: bool) -> NextStep | None:
         """The offer of a person, or the answer of who has called one; None where the dialogue goes on."""
@@ -166,8 +165,9 @@ class NextStepPolicy(CommandApplier):
         flow = self._flow()
         if self.state.handed_over and self._waits:
             self.suppress_question = True
+            # After thanks nothing is said of the person who takes over.
             brief = bool(self.replies) and self.talk in ("thanks", "farewell", "noted")
-            return questions.after_hand_over(self.state, flow, brief=brief)
+            return questions.aside(self.state, "" if brief else say("handed_over", flow))
         if self.decision.escalation and questions.may_offer(self.state):
             return questions.offer_person(self.state, self.decision.escalation.reason, flow)
         return None
@@ -243,7 +243,7 @@ class NextStepPolicy(CommandApplier):
         slot = running.slots[step.slot]
         slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
         flow = self.registry[running.flow_name]
-        other = slots.pending(flow, running)
+        other = pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
             return self._escalate(running, step.slot)
         asked = await_slot(self.state, running, flow, other.name, again=False)
@@ -282,9 +282,9 @@ class NextStepPolicy(CommandApplier):
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
         if self.repeated and self.person_offered:
             return questions.offer_person(self.state, self.state.escalation, self._flow())
-        waiting = stack.find_paused(self.state, self.offered) if self.repeated and self.offered else None
+        waiting = find_paused(self.state, self.offered) if self.repeated and self.offered else None
         if waiting is not None:
-            again, last = stack.offer(waiting, self.registry), self.state.last_agent_response
+            again, last = offer_to_resume(waiting, self.registry), self.state.last_agent_response
             # The last reply may have been the one before a flow ran, without the offer.
             return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
         step = pending_question(self.state, self.registry)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from jazzmine_dspy.dialogue import slots, stack
 from jazzmine_dspy.dialogue.events import flow_changes
+from jazzmine_dspy.dialogue.flows import align, drop_unknown, next_in_line, pending
 from jazzmine_dspy.dialogue.texts import compose, fill, join, question, say
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
@@ -31,9 +31,9 @@ def reconcile(state: WorkingMemory, registry: Flows) -> WorkingMemory:
     """
     before, state = state, state.model_copy(deep=True)
     if state.action is None:
-        stack.drop_unknown(state, registry)
+        drop_unknown(state, registry)
         for flow in state.open_flows:
-            slots.align(state, flow, registry[flow.flow_name], reading_context(registry))
+            align(state, flow, registry[flow.flow_name], reading_context(registry))
         _finish_ready(state, registry)
     if state.active_flow is not None or state.offered_flow not in [flow.flow_name for flow in state.paused]:
         state.offered_flow = None
@@ -57,8 +57,8 @@ def complete(
     if running is not None:
         key = "failed" if failed else "done"
         said = say(key, registry.get(running.flow_name), running.values, task=running.flow_name)
-    stack.drop_unknown(state, registry)
-    offer = stack.next_in_line(state, registry)
+    drop_unknown(state, registry)
+    offer = next_in_line(state, registry)
     step = _awaited(state, registry)
     state.pending_events += flow_changes(before, state)
     if step is None and offer is not None:
@@ -95,7 +95,7 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
     if running is None:
         return None
     flow = registry[running.flow_name]
-    slot = slots.pending(flow, running)
+    slot = pending(flow, running)
     if slot is not None:
         return await_slot(state, running, flow, slot.name, again=False)
     running.awaiting = None
@@ -121,7 +121,7 @@ def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
     steps: list[NextStep] = []
     while (running := state.active_flow) is not None and running.ready:
         end_flow(state, running, FlowStatus.COMPLETED)
-        offer = stack.next_in_line(state, registry)
+        offer = next_in_line(state, registry)
         step = _awaited(state, registry)
         state.offered_flow = offer.flow if offer is not None else None
         steps += [each for each in (step or offer,) if each is not None]
@@ -155,20 +155,6 @@ def await_slot(
     asked = first if text.endswith(first) else text
     return NextStep(
         kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text, question=asked
-    )
-
-
-def wait(state: WorkingMemory, registry: Flows) -> NextStep:
-    """The answer to a message that asks for time: what was asked stays open, is not said again, and does not count."""
-    running = state.active_flow
-    flow = registry.get(running.flow_name) if running is not None else None
-    return NextStep(
-        kind="answer",
-        flow=running.flow_name if running is not None else None,
-        slot=running.awaiting if running is not None else None,
-        text=say("wait", flow, running.values if running is not None else {}),
-        # The next message may still answer which of these is meant.
-        choices=clarifying(state),
     )
 
 
@@ -263,18 +249,15 @@ def offer_person(state: WorkingMemory, reason: str, flow: Flow | None) -> NextSt
     return NextStep(kind="offer", flow=flow.name if flow is not None else None, text=text, question=text)
 
 
-def after_hand_over(state: WorkingMemory, flow: Flow | None, *, brief: bool) -> NextStep:
-    """The answer to talk, or to a message that is not understood, while a person is on the way.
-
-    Args:
-        brief: Leave out that a person takes over, as after thanks.
-    """
+def aside(state: WorkingMemory, text: str, choices: Sequence[str] = ()) -> NextStep:
+    """An answer that leaves open what was asked: it is not said again, and does not count."""
     running = state.active_flow
     return NextStep(
         kind="answer",
         flow=running.flow_name if running is not None else None,
         slot=running.awaiting if running is not None else None,
-        text="" if brief else say("handed_over", flow),
+        text=text,
+        choices=tuple(choices),
     )
 
 

@@ -162,8 +162,3 @@ def compose(
         return step.model_copy(update={"text": say("idle"), "question": say("idle")})
     question = step.question if text.endswith(step.question) else ""
     return step.model_copy(update={"text": text, "question": question})
-
-
-def without_question(reply: str, question: str) -> str:
-    """A reply's answer alone."""
-    return reply.removesuffix(question).strip() if question else reply

@@ -15,7 +15,7 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, LMUnansweredError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.batch import at_once
-from jazzmine_dspy.program.patience import bearing_outages
+from jazzmine_dspy.program.deadline import bearing_outages
 
 Progress = Callable[[int, int], None]
 Exclude = Callable[[Example], Collection[str]]

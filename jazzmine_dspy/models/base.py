@@ -215,8 +215,8 @@ def sha256(data: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def start_in_thread(call: Callable[[], T]) -> Future[T]:
-    """Call a function in a daemon thread of its own, with the caller's context.
+def start_in_thread(call: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
+    """Call a function in a daemon thread of its own, with the caller's context; the future gets its errors too.
 
     One that hangs delays neither other calls nor the end of the process.
     """
@@ -230,13 +230,15 @@ def start_in_thread(call: Callable[[], T]) -> Future[T]:
             result.set_exception(error)
 
     context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-call").start()
-    return result
+    thread = threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-call")
+    thread.start()
+    return result, thread
 
 
 async def in_thread(call: Callable[..., T], *args: Any) -> T:
     """The same without blocking the event loop; cancelling leaves the thread behind."""
-    return await asyncio.wrap_future(start_in_thread(partial(call, *args)))
+    result, _ = start_in_thread(partial(call, *args))
+    return await asyncio.wrap_future(result)
 
 
 _live: weakref.WeakSet[Any] = weakref.WeakSet()

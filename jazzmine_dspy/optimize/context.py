@@ -24,7 +24,7 @@ from jazzmine_dspy.optimize.previous import PreviousProgram
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.tracking import Tracker
 from jazzmine_dspy.program.batch import hands
-from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
+from jazzmine_dspy.program.deadline import MEASURING, Bearing, bearing_outages
 
 
 class Progress(Protocol):

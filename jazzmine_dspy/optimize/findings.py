@@ -28,7 +28,7 @@ from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
 from jazzmine_dspy.optimize.steps.choose import PRICE
 from jazzmine_dspy.optimize.steps.contenders import BEFORE
 from jazzmine_dspy.program.lm_requests import request_for
-from jazzmine_dspy.program.nearest import shown
+from jazzmine_dspy.program.prompts import shown
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.adapter import DecisionAdapter
 

@@ -25,8 +25,8 @@ from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import Progress, RunContext
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.prompts import in_wording
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.program.wording import in_wording
 
 
 def open_context(

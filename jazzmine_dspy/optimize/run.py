@@ -29,7 +29,7 @@ from jazzmine_dspy.optimize.steps.prompts import compile_prompts
 from jazzmine_dspy.optimize.steps.report import report
 from jazzmine_dspy.optimize.tracked import track_start
 from jazzmine_dspy.optimize.tracking import Tracker
-from jazzmine_dspy.program.own_loop import outside_loop
+from jazzmine_dspy.program.deadline import outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 
 _WORK = Path(".jazzmine")

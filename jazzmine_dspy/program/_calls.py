@@ -70,12 +70,12 @@ class CallLog(BaseCallback):
         self._open: dict[str, tuple[str, float]] = {}
         self._done: list[LMCall] = []
         self._tracker: Any = None
-        self._spent = (0, 0)
+        self._spent = [0, 0]
 
     def track(self, tracker: Any) -> None:
         """Read the tokens from another of DSPy's usage trackers from now on."""
         with self._lock:
-            self._tracker, self._spent = tracker, (0, 0)
+            self._tracker, self._spent = tracker, [0, 0]
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         """A call begins."""
@@ -104,24 +104,11 @@ class CallLog(BaseCallback):
                 failed = {"success": False, "error": format_error(cause)}
                 self._done[-1] = self._done[-1].model_copy(update=failed)
 
-    def came_to_nothing(self, since: int, failure: BaseException) -> None:
-        """Of an attempt that failed, its calls came to nothing, those that brought something back too.
-
-        Args:
-            since: Number of calls before the attempt (:attr:`made`).
-            failure: Why it failed.
-        """
+    def came_to_nothing(self, failure: BaseException) -> None:
+        """An attempt failed: all calls so far came to nothing, those that brought something back too."""
         failed = {"success": False, "error": format_error(failure)}
         with self._lock:
-            for place, call in enumerate(self._done[since:], since):
-                if call.success:
-                    self._done[place] = call.model_copy(update=failed)
-
-    @property
-    def made(self) -> int:
-        """Calls that have ended."""
-        with self._lock:
-            return len(self._done)
+            self._done = [call.model_copy(update=failed) if call.success else call for call in self._done]
 
     def calls(self, failure: BaseException | None = None) -> tuple[LMCall, ...]:
         """The calls so far, in their order; open ones ended now, with ``failure``. A predictor that was asked counts
@@ -140,9 +127,14 @@ class CallLog(BaseCallback):
         return calls
 
     def _call(self, model: str, started: float, failure: BaseException | None) -> LMCall:
-        total = self._total()
-        prompt, completion = (max(0, now - before) for now, before in zip(total, self._spent, strict=True))
-        self._spent = total
+        usage = {} if self._tracker is None else self._tracker.usage_data
+        entries = [entry for calls in list(usage.values()) for entry in calls]
+        totals = [
+            sum(int(entry.get(kind) or 0) for entry in entries)
+            for kind in ("prompt_tokens", "completion_tokens")
+        ]
+        prompt, completion = (max(0, now - before) for now, before in zip(totals, self._spent, strict=True))
+        self._spent = totals
         return LMCall(
             predictor=self._predictor,
             model=model,
@@ -152,13 +144,4 @@ class CallLog(BaseCallback):
             latency_ms=max(0.0, self._now() - started),
             success=failure is None,
             error=None if failure is None else format_error(failure),
-        )
-
-    def _total(self) -> tuple[int, int]:
-        if self._tracker is None:
-            return 0, 0
-        entries = [entry for calls in list(self._tracker.usage_data.values()) for entry in calls]
-        return (
-            sum(int(entry.get("prompt_tokens") or 0) for entry in entries),
-            sum(int(entry.get("completion_tokens") or 0) for entry in entries),
         )

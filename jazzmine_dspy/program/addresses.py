@@ -67,24 +67,22 @@ class Addresses:
     @functools.cached_property
     def slots(self) -> list[Addressed]:
         """All slots, the running flow's first."""
-        return [
-            Addressed(_address(label, slot.name), slot, flow.name if label else None, slot.name in held.names)
-            for label, flow, held in self.flows
-            for slot in flow.slots
-        ]
-
-    @property
-    def own(self) -> list[Addressed]:
-        """Those of the running flow."""
-        return [each for each in self.slots if each.flow is None]
+        slots: list[Addressed] = []
+        for label, flow, held in self.flows:
+            prefix, owner = (f"{label}.", flow.name) if label else ("", None)
+            slots += [
+                Addressed(prefix + slot.name, slot, owner, slot.name in held.names) for slot in flow.slots
+            ]
+        return slots
 
     def read(self, answer: CommandAnswer) -> BaseCommand | None:
         """The command that an answer means; None where it names nothing of the call, or the state forbids it."""
         kind, name, turn = UNDERSTOOD[answer.type], answer.name, self._turn
-        own = [each.slot for each in self.own]
+        own = [each.slot for each in self.slots if each.flow is None]
         if "name" not in kind.slot_fields:
             if name is not None and kind.flow_fields:
-                name = self._flow(name)
+                labels = {each.label: each.flow.name for each in self.flows if each.label}
+                name = {**labels, **self._letters}.get(name.strip(), name)
             elif name is not None and (found := self._found(name)) is not None:
                 name = found.slot.name if found.flow is None else None
             return kind.read(name, answer.value, turn, own)
@@ -115,14 +113,10 @@ class Addresses:
         alike = [each for each in self.slots if each.slot.name == said]
         return whose[0] if whose else alike[0] if len(alike) == 1 else None
 
-    def _flow(self, name: str) -> str | None:
-        """The flow that a letter, a label or a name means; the name itself where it means none."""
-        labels = {each.label: each.flow.name for each in self.flows if each.label}
-        return {**labels, **self._letters}.get(name.strip(), name)
-
     def written(self, commands: Iterable[Command]) -> list[dict[str, Any]]:
         """Labelled commands as an answer gives them: a value behind a flow that opens is that flow's."""
         opened: str | None = None
+        addresses = {(each.flow or self._turn.flow, each.slot.name): each.address for each in self.slots}
         answers: list[dict[str, Any]] = []
         for command in commands:
             if command.order == "opens":
@@ -131,18 +125,10 @@ class Addresses:
                 continue
             answer = command.as_answer()
             if "name" in command.slot_fields:
-                answer["name"] = self._written(command.owner or opened, str(command.slot_name))
+                name = str(command.slot_name)
+                answer["name"] = addresses.get((command.owner or opened or self._turn.flow, name), name)
             elif command.lm_may_name:
                 given = getattr(command, (*command.slot_fields, *command.flow_fields)[0])
                 answer |= {"name": given} if given and given != self._turn.flow else {}
             answers.append(answer)
         return answers
-
-    def _written(self, flow: str | None, name: str) -> str:
-        owner = None if flow == self._turn.flow else flow
-        found = (each for each in self.slots if (each.flow, each.slot.name) == (owner, name))
-        return next((each.address for each in found), name)
-
-
-def _address(label: str, slot: str) -> str:
-    return f"{label}.{slot}" if label else slot

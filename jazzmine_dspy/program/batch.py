@@ -11,18 +11,14 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.own_loop import LOOK_S, ended, interrupt
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.bindings import Bindings
-    from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.deadline import LOOK_S, ended, interrupt
+from jazzmine_dspy.program.module import DecidingModule
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -38,28 +34,13 @@ _HANDS: ContextVar[int] = ContextVar("jazzmine_hands", default=1)
 Excludes = Sequence[Collection[str]] | None
 
 
-class Decides(Protocol):
-    """What decides the turns: a :class:`TurnProgram`."""
-
-    registry: FlowRegistry
-    policy: Policy
-    bindings: Bindings
-
-    def decide(
-        self, turn: Turn, *, exclude: Sequence[str] = ..., deadline: float | None = ...
-    ) -> TurnDecision:
-        """Decide one turn."""
-        ...
-
-    async def adecide(
-        self, turn: Turn, *, exclude: Sequence[str] = ..., deadline: float | None = ...
-    ) -> TurnDecision:
-        """The same without blocking the loop."""
-        ...
-
-
 def decide_many(
-    program: Decides, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+    program: DecidingModule,
+    turns: Sequence[Turn],
+    *,
+    excludes: Excludes,
+    workers: int,
+    deadline: float | None,
 ) -> list[TurnDecision]:
     """See :meth:`TurnProgram.decide_many`."""
     decided: list[TurnDecision] = []
@@ -152,7 +133,12 @@ def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator
 
 
 async def adecide_many(
-    program: Decides, turns: Sequence[Turn], *, excludes: Excludes, workers: int, deadline: float | None
+    program: DecidingModule,
+    turns: Sequence[Turn],
+    *,
+    excludes: Excludes,
+    workers: int,
+    deadline: float | None,
 ) -> list[TurnDecision]:
     """See :meth:`TurnProgram.adecide_many`."""
     decided: list[TurnDecision] = []
@@ -194,7 +180,7 @@ def _stop(gathered: AwaitingGroup, items: int) -> None:
     gathered.check()
 
 
-def _embed_ahead(program: Decides, turns: Sequence[Turn]) -> None:
+def _embed_ahead(program: DecidingModule, turns: Sequence[Turn]) -> None:
     """Have the embedder remember what deciding these turns will ask it for, as far as that is known before."""
     embedder, policy = program.bindings.embedder, program.policy
     if embedder is None or not program.registry:

@@ -1,20 +1,29 @@
-"""What a program is bound to at run time; none of it is saved with the program."""
+"""What a program is bound to at run time, and what prepares it for the first turn; none of it is saved."""
 
 from __future__ import annotations
 
+import importlib
+import logging
+import os
+import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 import dspy
+from dspy.clients.backend_selection import select_backend
 from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from jazzmine_dspy.models.decision import STAGES, Stage
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
+
+log = logging.getLogger("jazzmine_dspy")
 
 BUILT_IN = ("local", "lm", "fallback")
 """Deciders that every program has."""
@@ -106,3 +115,44 @@ class Bindings:
                 {name: one for name, one in named.items() if one is not None}
             )
         return replace(self, **changes)
+
+
+READY: weakref.WeakSet[dspy.BaseLM] = weakref.WeakSet()
+"""Language models for which nothing is left to be imported."""
+
+LOADING_S = 60.0
+"""Seconds that the first load of an embedding model may take; after that the turn goes on without it."""
+
+
+def build_index(recall: object) -> None:
+    """Build an index before the first turn asks it; a failure is logged, and decisions say so again.
+
+    An index without ``build`` builds nothing.
+    """
+    build = getattr(recall, "build", None)
+    if build is None:
+        return
+    try:
+        build()
+    except Exception as error:
+        log.warning("the index of the flows is not built yet: %s", format_error(error))
+
+
+def make_ready(lm: dspy.BaseLM) -> None:
+    """Import what the first call would import: LiteLLM, for models that DSPy asks through it, takes seconds."""
+    native = True
+    # If it fails, the call will say what is wrong with the model.
+    with suppress(Exception):
+        native = bool(select_backend(lm).native)
+    if isinstance(lm, dspy.LM) and isinstance(lm.engine, str) and not native:
+        # Else it fetches a list of prices from the network as it is imported.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        # Not told by sys.modules: another thread may be importing it, and is waited for here.
+        importlib.import_module("litellm")
+    READY.add(lm)
+
+
+def make_ready_soon(lm: dspy.BaseLM) -> None:
+    """The same in a thread of its own, as soon as the model is known."""
+    if lm not in READY:
+        threading.Thread(target=make_ready, args=(lm,), daemon=True, name="jazzmine-first-call").start()

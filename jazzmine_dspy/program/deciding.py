@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import dspy
+from dspy.utils.callback import ACTIVE_CALL_ID
 
-from jazzmine_dspy.lm.native import lm_identity
-from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.decision import STAGES, Stage, TurnDecision
+from jazzmine_dspy.models.decision import STAGES, TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.models.language import warn_unsupported_language
-from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.asking import HasPredictors
-from jazzmine_dspy.program.bindings import BUILT_IN, Bindings
-from jazzmine_dspy.program.deadline import Deadline, awithin, deadline_error, in_thread, within
+from jazzmine_dspy.program.bindings import BUILT_IN
+from jazzmine_dspy.program.deadline import Deadline, awithin, bearing_here, deadline_error, in_thread, within
 from jazzmine_dspy.program.decider import (
     DECIDERS,
     Decided,
@@ -31,42 +31,21 @@ from jazzmine_dspy.program.decider import (
     record,
     with_records,
 )
-from jazzmine_dspy.program.decision_cache import DecisionCache
+from jazzmine_dspy.program.fingerprint import decision_key
 from jazzmine_dspy.program.finish import finish, unread, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.decider import confidence_model
-from jazzmine_dspy.program.patience import bearing_here
-from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.spans import observed
+from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.state import TurnState
+
+log = logging.getLogger("jazzmine_dspy")
 
 _SPAN = {"source", "confidence", "degraded", "cause"}
 """Fields of a stage record that a span shows."""
 
 
-class Program(HasPredictors, Protocol):
-    """The part of a program that deciding needs."""
-
-    registry: FlowRegistry
-    bindings: Bindings
-
-    @property
-    def policy(self) -> Policy:
-        """The policy."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over everything that can change a decision."""
-        ...
-
-    def active_predictors(self) -> tuple[str, ...]:
-        """Names of the predictors in use."""
-        ...
-
-
-def read(program: Program, turn: Turn, exclude: Sequence[str], deadline: Deadline) -> TurnState:
+def read(program: DecidingModule, turn: Turn, exclude: Sequence[str], deadline: Deadline) -> TurnState:
     """Return the state of a turn before it is decided, with its recalled flows."""
     warn_unsupported_language(turn.locale)
     state = TurnState(
@@ -80,72 +59,75 @@ def read(program: Program, turn: Turn, exclude: Sequence[str], deadline: Deadlin
     return replace(state.with_query(turn.text), query="")
 
 
-def decide(program: Program, turn: Turn, exclude: Sequence[str], seconds: float | None) -> TurnDecision:
-    """Decide a turn."""
+def decide(
+    program: DecidingModule,
+    turn: Turn,
+    exclude: Sequence[str],
+    seconds: float | None,
+    owner: ProgramModule | None = None,
+) -> TurnDecision:
+    """Decide a turn.
+
+    Args:
+        program: The program.
+        turn: The turn.
+        exclude: Conversations whose examples recall must not use.
+        seconds: The deadline; None for no limit.
+        owner: Provides the predictors in the place of the program, for optimizers: failures raise then.
+
+    Raises:
+        PredictFailed: a call failed, where failures raise.
+        LMUnansweredError: the language model was not answering, where outages are waited out.
+    """
 
     def work() -> TurnDecision:
         deadline = Deadline(seconds, program.bindings.clock)
-        course = Course(read(program, turn, exclude, deadline), program)
+        course = Course(read(program, turn, exclude, deadline), program, owner)
         for name, gate in program.policy.deciders:
-            with course.step(name) as step:
-                step.take(course.ask(name))
+            with course.step(name):
+                course.take(name, course.ask(name))
             if course.passes(name, gate):
                 break
         if course.enhances:
-            with course.step("lm") as step:
-                step.take(course.enhancer.decide(course.enhanced_state, course.answer, deadline))
+            with course.step("lm"):
+                enhancer, state = course.enhancing()
+                course.take("lm", enhancer.decide(state, course.answer, deadline))
         return course.end()
 
-    cache = _cache(program)
+    # None while programs are measured, because cached answers cost nothing.
+    cache = program.bindings.cache if bearing_here() is None else None
     return work() if cache is None else cache.decide(decision_key(program, turn, exclude), seconds, work)
 
 
 async def adecide(
-    program: Program, turn: Turn, exclude: Sequence[str], seconds: float | None
+    program: DecidingModule,
+    turn: Turn,
+    exclude: Sequence[str],
+    seconds: float | None,
+    owner: ProgramModule | None = None,
 ) -> TurnDecision:
     """The same without blocking the loop."""
 
     async def work() -> TurnDecision:
         deadline = Deadline(seconds, program.bindings.clock)
-        course = Course(await in_thread(functools.partial(read, program, turn, exclude, deadline)), program)
+        state = await in_thread(functools.partial(read, program, turn, exclude, deadline))
+        course = Course(state, program, owner)
         for name, gate in program.policy.deciders:
-            with course.step(name) as step:
-                await in_thread(functools.partial(step.take, await course.aask(name)))
+            with course.step(name):
+                await in_thread(functools.partial(course.take, name, await course.aask(name)))
             if course.passes(name, gate):
                 break
         if course.enhances:
-            with course.step("lm") as step:
-                answer = await course.enhancer.adecide(course.enhanced_state, course.answer, deadline)
-                await in_thread(functools.partial(step.take, answer))
+            with course.step("lm"):
+                enhancer, state = course.enhancing()
+                answer = await enhancer.adecide(state, course.answer, deadline)
+                await in_thread(functools.partial(course.take, "lm", answer))
         return await in_thread(course.end)
 
-    cache = _cache(program)
+    cache = program.bindings.cache if bearing_here() is None else None
     if cache is None:
         return await work()
     return await cache.adecide(decision_key(program, turn, exclude), seconds, work)
-
-
-def ask_strictly(program: Program, owner: HasPredictors, turn: Turn, exclude: Sequence[str]) -> TurnDecision:
-    """Decide a turn by the language model alone; failures raise.
-
-    Raises:
-        PredictFailed: a call failed.
-        LMUnansweredError: the language model was not answering.
-    """
-    deadline = Deadline()
-    course = Course(read(program, turn, exclude, deadline), program)
-    course.take("lm", LMDecider(owner, strict=True).decide(course.state, None, deadline))
-    return course.end()
-
-
-async def aask_strictly(
-    program: Program, owner: HasPredictors, turn: Turn, exclude: Sequence[str]
-) -> TurnDecision:
-    """The same without blocking the loop."""
-    deadline = Deadline()
-    course = Course(await in_thread(functools.partial(read, program, turn, exclude, deadline)), program)
-    course.take("lm", await LMDecider(owner, strict=True).adecide(course.state, None, deadline))
-    return await in_thread(course.end)
 
 
 class Course:
@@ -154,14 +136,17 @@ class Course:
     Args:
         state: The state of the turn.
         program: The program, with its policy, predictors and deciders.
+        owner: Provides the predictors, where failures raise.
     """
 
-    def __init__(self, state: TurnState, program: Program) -> None:
+    def __init__(self, state: TurnState, program: DecidingModule, owner: ProgramModule | None = None) -> None:
         self.state = state
         self.answer: Decided | None = None
         self._program = program
-        self._causes: dict[Stage, list[str]] = {}
+        self._owner = owner
+        self._causes: list[str] = []
         self._decider_names: set[str] = set()
+        self._began = 0.0
 
     def decider(self, name: str) -> Decider:
         """Return a decider by name: built in, bound, or an instance of a registered class."""
@@ -170,7 +155,7 @@ class Course:
         if name == "fallback":
             return LocalDecider(models=False)
         if name == "lm":
-            return LMDecider(self._program)
+            return LMDecider(self._owner or self._program, strict=self._owner is not None)
         bound = self._program.bindings.deciders.get(name)
         return bound if bound is not None else instance(DECIDERS[name])
 
@@ -185,19 +170,32 @@ class Course:
         work = self.decider(name).adecide(self.state, self.answer, self.state.deadline)
         return await (work if name in BUILT_IN else awithin(left, work, deadline_error))
 
-    def step(self, name: str) -> Step:
-        """Return the step of a decider; an error in it counts as a failed decider."""
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """The work of a decider, as a span of DSPy's; an error in it counts as a failed decider."""
         self._decider_names.add(name)
-        return Step(self, name)
+        self._began = self.state.deadline.milliseconds()
+        try:
+            with observed(f"{name.capitalize()}Decider", {"message": self.state.text}) as span:
+                yield
+                if span.watched and self.answer is not None:
+                    span.outputs = _span_outputs(self.answer)
+        except Exception as error:
+            unanswered = isinstance(error, LMUnansweredError) and bearing_here() is not None
+            if unanswered or self._owner is not None:
+                # While outages are waited out the error reaches the caller; in service it is a failed decider.
+                raise
+            self._causes.append(f"{name}: {format_error(error)}")
 
-    def take(self, name: str, answer: Any, milliseconds: float = 0.0) -> None:
+    def take(self, name: str, answer: Any) -> None:
         """Merge the answer of a decider into the current answer.
 
         Raises:
             InputError: the answer is invalid.
         """
         trust = self.state.policy.trust.get(name, 0.5)
-        answer = with_records(checked_answer(answer, self.state), name, trust, milliseconds)
+        elapsed = self.state.deadline.milliseconds() - self._began
+        answer = with_records(checked_answer(answer, self.state), name, trust, elapsed)
         if answer.selection is not None and answer.commands is None and "understand" not in answer.records:
             # The decider selected flows without commands: the local decider reads the values for these flows.
             local = LocalDecider().understand(self.state.with_selected(answer.selection.flows))
@@ -212,12 +210,6 @@ class Course:
         self.answer = answer.after(self._current_answer())
         if first and not answer.has("enhance") and self.answer.records["enhance"].degraded:
             self.answer = unread(self.answer, self.state)
-
-    def fail(self, name: str, error: Exception) -> None:
-        """Record that a decider failed; the current answer stays."""
-        cause = f"{name}: {format_error(error)}"
-        for stage in STAGES:
-            self._causes.setdefault(stage, []).append(cause)
 
     def passes(self, name: str, gate: float | None) -> bool:
         """Whether the turn is decided: by rules as a whole, or by an answer that passes the gate."""
@@ -240,22 +232,17 @@ class Course:
         """Whether the language model still has to enhance; a turn calls it at most once."""
         return self.state.policy.enhance == "lm" and "lm" not in self._decider_names
 
-    @property
-    def enhancer(self) -> LMDecider:
-        """A decider that asks the language model for the enhancement alone."""
-        return LMDecider(self._program, stages=("enhance",))
-
-    @property
-    def enhanced_state(self) -> TurnState:
-        """The state that :attr:`enhancer` gets."""
-        return replace(self.state, policy=self.state.policy.model_copy(update={"shape": "staged"}))
+    def enhancing(self) -> tuple[LMDecider, TurnState]:
+        """A decider that asks the language model for the enhancement alone, and the state that it gets."""
+        policy = self.state.policy.model_copy(update={"shape": "staged"})
+        return LMDecider(self._program, stages=("enhance",)), replace(self.state, policy=policy)
 
     def end(self) -> TurnDecision:
         """The decision."""
         answer = (
             self._current_answer() if self.answer is not None else unread(self._current_answer(), self.state)
         )
-        return finish(self.state, with_causes(answer, self._causes) if self._causes else answer)
+        return finish(self.state, with_causes(answer, self._causes))
 
     def _current_answer(self) -> Decided:
         """Return the current answer; rules and recall decide if there is none."""
@@ -264,78 +251,54 @@ class Course:
         return self.answer
 
 
-class Step:
-    """The work of one decider on a turn, as a context manager.
+def _span_outputs(answer: Decided) -> dict[str, Any]:
+    records: dict[str, Any] = {
+        stage: record.model_dump(mode="json", include=_SPAN) for stage, record in answer.records.items()
+    }
+    return {"commands": [command.model_dump(mode="json") for command in answer.commands or ()], **records}
+
+
+@dataclass
+class Span:
+    """What callbacks are told at the end; None where nobody watches."""
+
+    outputs: Mapping[str, Any] | None = None
+    watched: bool = False
+
+
+@contextmanager
+def observed(name: str, inputs: Mapping[str, Any]) -> Iterator[Span]:
+    """Tell DSPy's callbacks of a part of a turn, while it is under way.
 
     Args:
-        course: The course of the turn.
-        name: The name of the decider.
+        name: What the part is called, such as ``SelectStage``.
+        inputs: What it is given.
     """
-
-    def __init__(self, course: Course, name: str) -> None:
-        self._course = course
-        self._name = name
-        self._began = course.state.deadline.milliseconds()
-        self._span = observed(f"{name.capitalize()}Decider", {"message": course.state.text})
-
-    def take(self, answer: Any) -> None:
-        """Merge the answer of the decider into the course."""
-        self._course.take(self._name, answer, self._course.state.deadline.milliseconds() - self._began)
-
-    def __enter__(self) -> Step:
-        self._observation = self._span.__enter__()
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if error is None and self._observation.watched and self._course.answer is not None:
-            answer = self._course.answer
-            self._observation.outputs = {
-                "commands": [command.model_dump(mode="json") for command in answer.commands or ()],
-                **{
-                    stage: record.model_dump(mode="json", include=_SPAN)
-                    for stage, record in answer.records.items()
-                },
-            }
-        self._span.__exit__(kind, error, trace)
-        if not isinstance(error, Exception):
-            return False
-        if isinstance(error, LMUnansweredError) and bearing_here() is not None:
-            # While outages are waited out the error reaches the caller; in service it is a failed decider.
-            return False
-        self._course.fail(self._name, error)
-        return True
+    callbacks = list(dspy.settings.get("callbacks") or ())
+    if not callbacks:
+        yield Span()
+        return
+    span, call_id = Span(watched=True), uuid.uuid4().hex
+    # Callbacks name a span by the class of the module.
+    module = type(name, (dspy.Module,), {})()
+    parent = ACTIVE_CALL_ID.get()
+    for callback in callbacks:
+        _tell(callback.on_module_start, call_id=call_id, instance=module, inputs=dict(inputs))
+    ACTIVE_CALL_ID.set(call_id)
+    failure: BaseException | None = None
+    try:
+        yield span
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        ACTIVE_CALL_ID.set(parent)
+        for callback in reversed(callbacks):
+            _tell(callback.on_module_end, call_id=call_id, outputs=span.outputs, exception=failure)
 
 
-def _cache(program: Program) -> DecisionCache | None:
-    """Return the cache to use; none while programs are measured, because cached answers cost nothing."""
-    return program.bindings.cache if bearing_here() is None else None
-
-
-def decision_key(program: Program, turn: Turn, exclude: Sequence[str] = ()) -> str:
-    """SHA-256 over everything that a decision depends on.
-
-    It covers the turn with its date, the program with its flows, the configured language model if none is bound, the
-    models and settings of single predictors, and the conversations excluded from recall.
-    """
-    predictors = {name: program.predictor(name) for name in program.active_predictors()}
-    configured = dspy.settings.lm if program.bindings.lm is None else None
-    return sha256(
-        {
-            "program": program.fingerprint,
-            "turn": turn.digest,
-            "exclude": sorted(exclude),
-            "lm": _lm_identity(configured) if predictors else None,
-            "predictors": {
-                name: [_lm_identity(predictor.lm), repr(sorted(predictor.config.items()))]
-                for name, predictor in predictors.items()
-            },
-            "adapter": type(dspy.settings.adapter).__qualname__,
-        }
-    )
-
-
-def _lm_identity(lm: Any) -> str | None:
-    if lm is None or isinstance(lm, dspy.LM):
-        return lm_identity(lm) if lm is not None else None
-    # Clients of other kinds have no known settings: each is its own identity.
-    return f"{type(lm).__qualname__} {id(lm)}"
+def _tell(hear: Callable[..., Any], **said: Any) -> None:
+    try:
+        hear(**said)
+    except Exception as error:
+        log.warning("a callback failed: %s", type(error).__name__)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.base import renew_in_children
@@ -64,21 +65,20 @@ class _Decided(NamedTuple):
     text: str
 
 
-class _Thread:
+class _Thread(NamedTuple):
     """A decision under way in a thread, and when it ends at the latest."""
 
-    def __init__(self, ends: float) -> None:
-        self.ends = ends
-        self.decided: concurrent.futures.Future[_Decided] = concurrent.futures.Future()
+    ends: float
+    decided: concurrent.futures.Future[_Decided]
 
 
+@dataclass(eq=False)
 class _Flight:
     """A decision under way in an event loop, when it ends at the latest, and how many wait for it."""
 
-    def __init__(self, ends: float, task: asyncio.Task[_Decided]) -> None:
-        self.ends = ends
-        self.task = task
-        self.waiting = 0
+    ends: float
+    task: asyncio.Task[_Decided]
+    waiting: int = 0
 
 
 def _ends(deadline: float | None) -> float:
@@ -171,7 +171,7 @@ class DecisionCache:
                 other = self._threads.get(key)
                 if text is None and (other is None or other.ends > ends + SLACK):
                     self._count(misses=1)
-                    leading = self._threads[key] = _Thread(ends)
+                    leading = self._threads[key] = _Thread(ends, concurrent.futures.Future())
                     break
             if text is not None:
                 return TurnDecision.model_validate_json(text)

@@ -83,7 +83,8 @@ def entities_of(turn: Turn, registry: FlowRegistry, commands: Sequence[Command])
         >>> [each.name for each in entities_of(Turn(text="has order #5519 left with the blue kettle?"), registry, [])]
         ['Order 5519', 'blue kettle']
     """
-    tasks = {name: registry[name] for name in _in_play(turn, commands) if name in registry}
+    opened = (command.opens(turn) for command in commands if command.order == "opens")
+    tasks = {name: registry[name] for name in (turn.flow, *opened) if name is not None and name in registry}
     names = [*_numbered(turn, registry, tasks), *_values(tasks, commands), *_known(turn)]
     names += [phrase for phrase in noun_phrases(turn.text) if " " in phrase]
     names += _referred(turn, commands, names)
@@ -99,11 +100,6 @@ def entities_of(turn: Turn, registry: FlowRegistry, commands: Sequence[Command])
 
 def _within(part: str, whole: str) -> bool:
     return len(part) < len(whole) and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", whole) is not None
-
-
-def _in_play(turn: Turn, commands: Sequence[Command]) -> list[str]:
-    opened = [name for c in commands if c.order == "opens" and (name := c.opens(turn)) is not None]
-    return [*([turn.flow] if turn.flow else []), *opened]
 
 
 def kind_of_number(slot: Slot) -> str | None:

@@ -17,7 +17,6 @@ from jazzmine_dspy.program.denials import changed_negation
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
     from jazzmine_dspy.models.registry import FlowRegistry
     from jazzmine_dspy.models.turn import Turn
 
@@ -132,10 +131,14 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     """
     message = turn.text
     told = f" {_quoted(rewrite)} "
-    if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in _quotes(message)):
+    quotes = (next(filter(None, groups)) for groups in _QUOTE.findall(message))
+    if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in quotes):
         return "it drops a quoted text of the message"
     numbers = _numbers(rewrite)
-    if _dropped(message, numbers | _listed(turn) | _dated(rewrite)):
+    newest = next((each.text for each in reversed(turn.history) if each.role == "assistant"), "")
+    # The assistant may have numbered a list: "(1) pay it or (2) dispute it".
+    listed = set(_LISTED.findall(newest))
+    if _dropped(message, numbers | listed | _dated(rewrite)):
         return "it drops a number of the message"
     money, paid = (set(_CURRENCY.findall(text)) for text in (message, rewrite))
     if paid and money - paid:
@@ -143,7 +146,10 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if _swaps(message, rewrite):
         return "it changes what the numbers of the message count"
     context = "\n".join(_context(turn, flows))
-    known = _numbers(f"{message}\n{context}") | _dates(turn, message)
+    near_days = _near_days(turn, message)
+    known = _numbers(f"{message}\n{context}")
+    for day in near_days:
+        known |= {*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year)}
     known |= {_MEANT[word] for word in _WORD.findall(message.casefold()) if word in _MEANT}
     spelt = _digits(message) if len(_SPELT.findall(message)) < _SPELT_LEAST else None
     strange = [number for number in numbers if number not in known and not _is_part(number, known)]
@@ -157,16 +163,10 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
         reason = changed_negation(message, rewrite, context, asked=bool(turn.clarifying))
         if reason:
             return reason
-    days = " ".join(f"{day:%A %B}" for day in _near_days(turn, message))
+    days = " ".join(f"{day:%A %B}" for day in near_days)
     if _brings_words(rewrite, f"{message}\n{context}\n{days}", english=english):
         return "it brings words that neither the message nor its context has"
     return ""
-
-
-def _listed(turn: Turn) -> set[str]:
-    """The numbers of a list in the newest message of the assistant: "(1) pay it or (2) dispute it"."""
-    newest = next((message.text for message in reversed(turn.history) if message.role == "assistant"), "")
-    return set(_LISTED.findall(newest))
 
 
 def _dated(rewrite: str) -> set[str]:
@@ -214,10 +214,6 @@ def says_the_same(rewrite: str, message: str) -> bool:
 def _all_words(text: str) -> list[str]:
     said = (word.removesuffix("'s") for word in plain(text).split())
     return sorted(word for word in said if word not in _FORM)
-
-
-def _quotes(text: str) -> list[str]:
-    return [next(filter(None, found)) for found in _QUOTE.findall(text)]
 
 
 def _quoted(text: str) -> str:
@@ -291,15 +287,6 @@ def _dropped(message: str, told: set[str]) -> bool:
     return False
 
 
-def _dates(turn: Turn, message: str) -> set[str]:
-    """The numbers of the days near the turn's, where the message counts days from it."""
-    return {
-        part
-        for day in _near_days(turn, message)
-        for part in (*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year))
-    }
-
-
 def _near_days(turn: Turn, message: str) -> list[dt.date]:
     """The days that a message may count from the turn's."""
     said = {match[0].casefold() for match in _RELATIVE.finditer(message)}
@@ -324,13 +311,9 @@ def _context(turn: Turn, flows: FlowRegistry) -> Iterator[str]:
     names = {turn.flow, turn.offering, *turn.paused, *turn.clarifying}
     yield from flows
     for flow in (flows[name] for name in names if name is not None and name in flows):
-        yield from _flow_texts(flow)
-
-
-def _flow_texts(flow: Flow) -> Iterator[str]:
-    yield from (flow.name, flow.description or "", flow.condition or "", *flow.examples)
-    for slot in flow.slots:
-        yield from (slot.name, slot.description or "", slot.ask or "", *map(str, slot.options or ()))
+        yield from (flow.name, flow.description or "", flow.condition or "", *flow.examples)
+        for slot in flow.slots:
+            yield from (slot.name, slot.description or "", slot.ask or "", *map(str, slot.options or ()))
 
 
 def _texts(data: Any) -> Iterator[str]:

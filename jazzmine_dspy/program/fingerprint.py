@@ -1,19 +1,20 @@
-"""The fingerprint of a program: equal programs decide equal turns alike."""
+"""Fingerprints of a program and of a decision: equal programs decide equal turns alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
 
 from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.models.base import canonical_json, sha256
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.decider import decider_identity
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED as FEELING
-from jazzmine_dspy.program.nearest import nearest_of, with_nearest
-from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.module import DecidingModule
+from jazzmine_dspy.program.prompts import nearest_of, with_nearest
 from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprints
 
 _KNOWN: dict[tuple[Any, ...], str] = {}
@@ -22,19 +23,7 @@ _KNOWN: dict[tuple[Any, ...], str] = {}
 _KNOWN_KEPT = 64
 
 
-class _Program(Protocol):
-    """What of a program its fingerprint is made of."""
-
-    registry: FlowRegistry
-    bindings: Bindings
-
-    @property
-    def policy(self) -> Policy: ...
-
-    def named_parameters(self) -> Iterable[tuple[str, Any]]: ...
-
-
-def program_fingerprint(program: _Program) -> str:
+def program_fingerprint(program: DecidingModule) -> str:
     """SHA-256 over all of the program that may change a decision, bound parts included."""
     bound = program.bindings
     parts = [bound.recall, bound.embedder]
@@ -73,3 +62,33 @@ def _state(name: str, predictor: Any) -> dict[str, Any]:
     dumped = predictor.dump_state()
     state = with_nearest(predictor, dumped) if name in CONTRACTS else dumped
     return {field: value for field, value in state.items() if field != "lm"}
+
+
+def decision_key(program: DecidingModule, turn: Turn, exclude: Sequence[str] = ()) -> str:
+    """SHA-256 over everything that a decision depends on.
+
+    It covers the turn with its date, the program with its flows, the configured language model if none is bound, the
+    models and settings of single predictors, and the conversations excluded from recall.
+    """
+    predictors = {name: program.predictor(name) for name in program.active_predictors()}
+    configured = dspy.settings.lm if program.bindings.lm is None else None
+    return sha256(
+        {
+            "program": program.fingerprint,
+            "turn": turn.digest,
+            "exclude": sorted(exclude),
+            "lm": _lm_identity(configured) if predictors else None,
+            "predictors": {
+                name: [_lm_identity(predictor.lm), repr(sorted(predictor.config.items()))]
+                for name, predictor in predictors.items()
+            },
+            "adapter": type(dspy.settings.adapter).__qualname__,
+        }
+    )
+
+
+def _lm_identity(lm: Any) -> str | None:
+    if lm is None or isinstance(lm, dspy.LM):
+        return lm_identity(lm) if lm is not None else None
+    # Clients of other kinds have no known settings: each is its own identity.
+    return f"{type(lm).__qualname__} {id(lm)}"

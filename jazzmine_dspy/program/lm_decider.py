@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -21,9 +20,10 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
 )
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
+from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.program._calls import Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.addresses import Addresses
-from jazzmine_dspy.program.asking import HasPredictors, aask, ask
+from jazzmine_dspy.program.asking import aask, ask
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
@@ -36,6 +36,7 @@ from jazzmine_dspy.program.lm_requests import (
     slots_in_play,
 )
 from jazzmine_dspy.program.local.decider import undenied
+from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.render import CUT
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
@@ -45,9 +46,6 @@ from jazzmine_dspy.signatures.schema import DOUBT, most_of_rewrite
 log = logging.getLogger("jazzmine_dspy")
 
 _CHOSEN = "chosen by the language model"
-
-Reader = Callable[[CommandAnswer], BaseCommand | None]
-"""Converts an answer to a command; None if it is refused."""
 
 
 class LMDecider(Decider):
@@ -65,7 +63,7 @@ class LMDecider(Decider):
     name = "lm"
 
     def __init__(
-        self, owner: HasPredictors, *, strict: bool = False, stages: Sequence[Stage] = STAGES
+        self, owner: ProgramModule, *, strict: bool = False, stages: Sequence[Stage] = STAGES
     ) -> None:
         self._owner = owner
         self._strict = strict
@@ -134,7 +132,7 @@ class Draft:
     def __post_init__(self) -> None:
         asks = self.state.policy.asks
         self._left = [stage for stage in self.stages if asks(stage)]
-        if "select" in self._left and not offered(self.state, self.state.policy.offers):
+        if "select" in self._left and not offered(self.state):
             self._skip_selection()
 
     @property
@@ -151,7 +149,7 @@ class Draft:
             rewrite = self._rewrite
             again = rewrite not in ("", self.state.turn.text)
             self.state = self.state.with_query(rewrite) if again else replace(self.state, query=rewrite)
-            if not offered(self.state, self.state.policy.offers):
+            if not offered(self.state):
                 self._skip_selection()
                 return self.next_call()
         elif not self.fused and predictor == "understand":
@@ -160,7 +158,7 @@ class Draft:
                 self.state = self.state.with_selected(self.selection.flows)
         self._began = self.deadline.milliseconds()
         if self.state.policy.wording == "full":
-            self._addresses = addresses_of(self.state, predictor, self.state.policy.offers)
+            self._addresses = addresses_of(self.state, predictor)
         return request_for(self.state, predictor)
 
     @property
@@ -251,7 +249,11 @@ class Draft:
             return record("lm", min(trust, NOTHING_FOUND) if nothing else trust, elapsed, calls)
         if self.selection is not None:
             self.state = self.state.with_selected(self.selection.flows)
-        commands, rejected = _commands(outputs["commands"], self._reader())
+        slots = slots_in_play(self.state, "fused" if self.fused else "understand")
+        read = [(answer.type, self._command(answer, slots)) for answer in outputs["commands"]]
+        commands = [cast("Command", command) for _, command in read if command is not None]
+        # Only the types: names are free text of the model, and causes are logged and stored.
+        rejected = [kind for kind, command in read if command is None]
         reason = f"commands that do not fit the state: {', '.join(rejected)}" if rejected else ""
         if rejected and not commands:
             return record("lm", 0.0, elapsed, calls, cause=f"lm: {reason}")
@@ -259,17 +261,13 @@ class Draft:
         confidence = trust if commands else min(trust, NOTHING_FOUND)
         return record("lm", confidence, elapsed, calls, refused=(reason,) if reason else ())
 
-    def _reader(self) -> Reader:
+    def _command(self, answer: CommandAnswer, slots: Sequence[Slot]) -> BaseCommand | None:
+        """The command that an answer means; None if it is refused."""
         if self._addresses is not None:
-            return self._addresses.read
-        slots = slots_in_play(self.state, "fused" if self.fused else "understand", self.state.policy.offers)
-        return functools.partial(_as_command, turn_state=self.state, slots=slots)
-
-
-def _as_command(answer: CommandAnswer, turn_state: TurnState, slots: Sequence[Any]) -> BaseCommand | None:
-    kind = UNDERSTOOD[answer.type]
-    name = answer.name if "name" in kind.lm_arguments else None
-    return kind.read(name, answer.value, turn_state.turn, tuple(slots))
+            return self._addresses.read(answer)
+        kind = UNDERSTOOD[answer.type]
+        name = answer.name if "name" in kind.lm_arguments else None
+        return kind.read(name, answer.value, self.state.turn, slots)
 
 
 def _typed_error(error: Exception, predictor: str) -> Exception:
@@ -284,15 +282,16 @@ def _typed_error(error: Exception, predictor: str) -> Exception:
 
 def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | None, tuple[str, ...]]:
     """Return the selection of the answered letters, None if all are invented, and the invented letters."""
-    by_letter = dict(zip(ALIASES, (c.name for c in offered(state, state.policy.offers)), strict=False))
+    by_letter = dict(zip(ALIASES, (c.name for c in offered(state)), strict=False))
     # A model without an enforced schema writes "none" instead of an empty list.
     letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
     in_doubt = state.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
     letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if in_doubt else letters
     names = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
     known = list(dict.fromkeys(name for name in names if name))
-    invented = [_short_text(letter) for letter, name in zip(letters, names, strict=True) if not name]
-    invented = list(dict.fromkeys(invented))[:10]
+    invented = [letter.strip()[:60] for letter, name in zip(letters, names, strict=True) if not name]
+    # Half of a surrogate pair cannot be stored.
+    invented = [text.encode("utf-8", "replace").decode() for text in dict.fromkeys(invented)][:10]
     if invented:
         log.warning("the language model named %d flows that were not offered", len(invented))
     if letters and not known:
@@ -310,11 +309,6 @@ def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | No
     return undenied(selection, state), tuple(invented)
 
 
-def _short_text(answer: str) -> str:
-    """Shorten an answer for records, without lone surrogates."""
-    return answer.strip()[:60].encode("utf-8", "replace").decode()
-
-
 def _with_failure(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
     """Return the calls with the last one marked as failed: an unreadable answer is not a success."""
     if not calls:
@@ -328,17 +322,3 @@ def _is_cut(rewrite: Any, text: str, limit: int) -> bool:
         return False
     at_its_limit = len(rewrite) == most_of_rewrite(text)
     return len(text) > limit or at_its_limit or (CUT in rewrite and CUT not in text)
-
-
-def _commands(answers: Sequence[CommandAnswer], reader: Reader) -> tuple[list[Command], list[str]]:
-    """Return typed commands, and the types of commands that the state does not allow."""
-    commands: list[Command] = []
-    refused: list[str] = []
-    for answer in answers:
-        command = reader(answer)
-        if command is not None:
-            commands.append(cast("Command", command))
-        else:
-            # Only the type: names are free text of the model, and causes are logged and stored.
-            refused.append(answer.type)
-    return commands, refused

@@ -10,8 +10,8 @@ from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program._calls import PredictorCall
 from jazzmine_dspy.program.addresses import Addresses
-from jazzmine_dspy.program.nearest import found_by
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.prompts import found_by
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.schema import response_format
@@ -29,10 +29,10 @@ _INTENTS = 60
 """Most names in an answer schema: with more of them decoding is slow, and hosted models reject the schema."""
 
 
-def offered(state: TurnState, top_k: int) -> list[Recalled]:
+def offered(state: TurnState) -> list[Recalled]:
     """Return the flows that a prompt offers: the recalled ones, or a whole small registry if recall is down."""
     if state.recalled:
-        return list(state.recalled[:top_k])
+        return list(state.recalled[: state.policy.offers])
     names = state.choosable
     return [Recalled(name, 0.0) for name in names] if len(names) <= len(ALIASES) else []
 
@@ -52,17 +52,17 @@ def intents(state: TurnState, candidates: Sequence[Recalled]) -> list[str] | Non
     return [name for name in state.registry if name in open_to or name in alive]
 
 
-def slots_in_play(state: TurnState, predictor: str, top_k: int) -> tuple[Slot, ...]:
+def slots_in_play(state: TurnState, predictor: str) -> tuple[Slot, ...]:
     """Return slots that the message may fill: of running and starting flows; a fused call adds the likeliest ones."""
     if predictor != "fused":
         return state.slots
-    likeliest = (candidate.name for candidate in offered(state, top_k)[:_SLOT_FLOWS])
+    likeliest = (candidate.name for candidate in offered(state)[:_SLOT_FLOWS])
     return state.slots_of([state.turn.flow or "", *state.selected, *likeliest])
 
 
-def addresses_of(state: TurnState, predictor: str, top_k: int) -> Addresses:
+def addresses_of(state: TurnState, predictor: str) -> Addresses:
     """Return the slot names of the full wording, with the letters of the offered flows."""
-    lettered = [one.name for one in offered(state, top_k)] if predictor == "fused" else []
+    lettered = [one.name for one in offered(state)] if predictor == "fused" else []
     return Addresses(state.turn, state.registry, lettered, state.selected)
 
 
@@ -73,13 +73,13 @@ def message_limit(policy: Policy) -> int:
 
 def request_for(state: TurnState, predictor: str) -> PredictorCall:
     """Build the call of a predictor for a turn: its inputs and the schema of its answer."""
-    turn, policy, top_k = state.turn, state.policy, state.policy.offers
-    candidates = offered(state, top_k)
-    slots = slots_in_play(state, predictor, top_k)
+    turn, policy = state.turn, state.policy
+    candidates = offered(state)
+    slots = slots_in_play(state, predictor)
     full = policy.wording == "full"
     message_shown = message_limit(policy)
     message_length = [_LONG_MESSAGE] if full else []
-    addresses = addresses_of(state, predictor, top_k) if full else None
+    addresses = addresses_of(state, predictor) if full else None
     enhanced = state.query or None
     every = {
         "flows_offered": render.flows_offered(

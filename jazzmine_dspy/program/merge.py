@@ -18,11 +18,11 @@ from jazzmine_dspy.models.commands import (
 from jazzmine_dspy.models.decision import Enhancement, Selection
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ReadingContext, Slot, breaks_pattern, call_type
+from jazzmine_dspy.models.slots import ReadingContext, breaks_pattern, call_type
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import notes_pause
 from jazzmine_dspy.program.clauses import flow_mode
-from jazzmine_dspy.program.guards import allowed_flows
+from jazzmine_dspy.program.state import allowed_flows
 
 
 def merge(
@@ -88,16 +88,17 @@ def merge(
         merged += _answered(_finally(own, turn.slots, turn.awaiting), turn)
     for command in _once_meant(opening, turn):
         name = command.opens(turn) or ""
-        merged += [command, *_finally(owners.of(name), _held_aside(turn, name))]
+        # What a paused flow holds, if the turn says so.
+        values = FrozenMap.of(turn.paused_slots.get(name)) if name in turn.paused_slots.names else None
+        merged += [command, *_finally(owners.of(name), values)]
     merged += [Clarify(flows=tuple(clarify))] if clarify else []
     for flow in starting:
         # The new flow holds nothing yet, so what is a correction elsewhere is a first value here.
         own = [c for c in owners.of(flow.name) if isinstance(c, SlotValue)]
         merged += [StartFlow(flow=flow.name), *_finally(own, FrozenMap())]
     tasks = starting or opening or clarify
-    merged += _once(
-        [c for c in kept if c.order == "rest" and c not in anew and not (tasks and c.is_small_talk)]
-    )
+    rest = [c for c in kept if c.order == "rest" and c not in anew and not (tasks and c.is_small_talk)]
+    merged += dict.fromkeys(rest)
     names = [flow.name for flow in starting]
     mode = flow_mode(turn.text, names)
     selection = selection.model_copy(update={"flows": names, "clarify": clarify, "mode": mode})
@@ -210,15 +211,12 @@ def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command 
         return command
     value = thaw(command.value)
     normal = call_type(slot, "normalize", value, value, at)
-    if isinstance(normal, str) and not _meant(slot, normal, at):
-        return None
+    if isinstance(normal, str):
+        unfit = call_type(slot, "check", normal, "", at) or breaks_pattern(slot, normal)
+        # "it arrived broken" is no try at an order number.
+        if unfit and not call_type(slot, "is_attempt", normal, True, at):
+            return None
     return command if normal is value else type(command)(name=command.name, value=normal, flow=command.flow)
-
-
-def _meant(slot: Slot, value: str, at: ReadingContext) -> bool:
-    """Whether a value is one, or was meant as one: "it arrived broken" is no try at an order number."""
-    unfit = call_type(slot, "check", value, "", at) or breaks_pattern(slot, value)
-    return not unfit or bool(call_type(slot, "is_attempt", value, True, at))
 
 
 def _once_meant(commands: Sequence[Command], turn: Turn) -> list[Command]:
@@ -246,11 +244,6 @@ def _waiting_for(
     waiting = [each for each in reversed(turn.paused) if command.owner in (None, each)]
     found = ((each, registry.get(each)) for each in waiting)
     return [each for each, flow in found if flow is not None and flow.slot(name)][:1]
-
-
-def _held_aside(turn: Turn, name: str) -> FrozenMap | None:
-    """What a paused flow holds; None where the turn does not say."""
-    return FrozenMap.of(turn.paused_slots.get(name)) if name in turn.paused_slots.names else None
 
 
 def _staying_or_leaving(commands: Sequence[Command], turn: Turn) -> list[Command]:
@@ -294,7 +287,7 @@ def _answered(commands: Sequence[Command], turn: Turn) -> list[Command]:
     if turn.confirming is not None and changes:
         answer = [Deny(slot=changes[0].slot_name)]
     behind = bool(answer) and answer[0].closes
-    return _once([*([] if behind else answer), *rest, *(answer if behind else [])])
+    return list(dict.fromkeys([*([] if behind else answer), *rest, *(answer if behind else [])]))
 
 
 def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[list[Flow], list[str]]:
@@ -302,11 +295,6 @@ def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[l
     allowed = allowed_flows(registry, turn)
     starting = [registry[n] for n in wanted if n not in turn.paused and (allowed is None or n in allowed)]
     return starting, [n for n in wanted if n in turn.paused]
-
-
-def _once(commands: Sequence[Command]) -> list[Command]:
-    """Without repetitions."""
-    return list(dict.fromkeys(commands))
 
 
 def _flags(turn: Turn, enhancement: Enhancement, commands: Sequence[Command]) -> Enhancement:

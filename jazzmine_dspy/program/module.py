@@ -1,20 +1,36 @@
-"""What DSPy asks of a program's modules: which language model answers, and where it is in force."""
+"""The program as a module of DSPy's: its predictors, the language model that answers, and single decisions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import dspy
 
+from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.program.deadline import DEADLINE
+from jazzmine_dspy.program.policy import Policy, PolicyName
+from jazzmine_dspy.program.state import as_turn
 
 
 class ProgramModule(dspy.Module):
-    """Base of :class:`TurnProgram` and of what is trained of one."""
+    """Base of :class:`TurnProgram` and of what is trained of one: predictors, and the language model that answers."""
 
     bindings: Bindings
+
+    def predictor(self, name: str) -> dspy.Predict:
+        """The predictor of that name."""
+        predictor: dspy.Predict = getattr(self, name)
+        return predictor
+
+    def active_predictors(self) -> tuple[str, ...]:
+        """Names of the predictors that are asked."""
+        raise NotImplementedError
 
     def get_lm(self) -> dspy.LM | None:
         """The language model that answers: DSPy's optimizers, ``Refine`` and ``BestOfN`` ask for it.
@@ -55,3 +71,58 @@ class ProgramModule(dspy.Module):
                 remedy="Call program.bind(lm=…) or dspy.configure(lm=…).",
             )
         return cast("AbstractContextManager[None]", dspy.context(lm=lm, **settings))
+
+
+class DecidingModule(ProgramModule):
+    """Base of :class:`TurnProgram`: what decides turns by a policy, over a registry of flows."""
+
+    registry: FlowRegistry
+    policy: Policy
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that can change a decision."""
+        raise NotImplementedError
+
+    def with_policy(self, policy: PolicyName | Policy) -> Self:
+        """A copy with other deciders; predictors and bindings are the same."""
+        copy: Self = self.deepcopy()
+        copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
+        return copy
+
+    def decide(
+        self,
+        turn: Turn | str | None = None,
+        *,
+        text: str | None = None,
+        exclude: Sequence[str] = (),
+        deadline: float | None = DEADLINE,
+    ) -> TurnDecision:
+        """Decide a turn, or a bare text. A part that is down degrades the decision; it raises nothing.
+
+        Args:
+            turn: The turn, or the user's text.
+            text: What the user wrote, where there is no turn.
+            exclude: Conversations whose examples recall must not use, while fitting.
+            deadline: Seconds, all attempts at a call included; what is not answered by then is decided without. None
+                for no limit.
+
+        Raises:
+            InputError: no turn and no text, an empty text, or one over the limit.
+        """  # fmt: skip
+        prediction = self(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
+        decision: TurnDecision = prediction.decision
+        return decision
+
+    async def adecide(
+        self,
+        turn: Turn | str | None = None,
+        *,
+        text: str | None = None,
+        exclude: Sequence[str] = (),
+        deadline: float | None = DEADLINE,
+    ) -> TurnDecision:
+        """The same without blocking the loop."""  # fmt: skip
+        prediction = await self.acall(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
+        decision: TurnDecision = prediction.decision
+        return decision

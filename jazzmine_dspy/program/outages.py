@@ -19,7 +19,7 @@ from typing import Any
 import dspy
 from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
 from dspy.utils.exceptions import LMRateLimitError, LMUnexpectedError, is_retryable_lm_error
-from tenacity import AsyncRetrying, RetryCallState, Retrying
+from tenacity import RetryCallState, retry_if_exception
 
 from jazzmine_dspy.models.decision import LMCall
 from jazzmine_dspy.models.errors import (
@@ -33,8 +33,7 @@ from jazzmine_dspy.models.errors import (
     format_error,
 )
 from jazzmine_dspy.program._calls import CallLog, PredictFailed
-from jazzmine_dspy.program.deadline import deadline_error
-from jazzmine_dspy.program.patience import SERVING, Bearing, bearing_here
+from jazzmine_dspy.program.deadline import SERVING, Bearing, bearing_here, deadline_error
 
 FAILURES = 5
 """Failures in a row after which a model is not asked for :data:`REST_S`."""
@@ -84,6 +83,7 @@ class Asking:
 
     Attributes:
         lm: The model to ask: without retries of its own, which would multiply with these.
+        patience: How long outages are waited out.
     """
 
     def __init__(self, lm: dspy.BaseLM, clock: Callable[[], float], ends: float | None) -> None:
@@ -92,21 +92,13 @@ class Asking:
         self._bearing = bearing_here()
         self._serving = self._bearing is None
         self._group = self._bearing or Bearing(SERVING)
-        self._patience = self._group.patience
+        self.patience = self._group.patience
         self._clock = clock
         self._ends = ends
         self._failing_since: float | None = None
         self._cut_short = False
         # Nobody wants to be asked twice who says so.
         self._once = not getattr(lm, "num_retries", 1)
-
-    def retrying(self) -> Retrying:
-        """Attempts in a thread."""
-        return Retrying(sleep=self._patience.sleep, **self._rules)
-
-    def aretrying(self) -> AsyncRetrying:
-        """Attempts in a loop."""
-        return AsyncRetrying(sleep=self._patience.asleep, **self._rules)
 
     def seconds(self) -> float | None:
         """What the attempt that begins now may take; None is no limit.
@@ -117,7 +109,7 @@ class Asking:
         if self._serving:
             self._known.admit()
         left = math.inf if self._ends is None else self._ends - self._clock()
-        most = math.inf if self._patience.attempt_s is None else self._patience.attempt_s
+        most = math.inf if self.patience.attempt_s is None else self.patience.attempt_s
         self._cut_short = most < left
         least = min(left, most)
         return None if least == math.inf else least
@@ -146,7 +138,7 @@ class Asking:
         """The error of an attempt that was cut off; a call was made all the same."""
         error: Exception = deadline_error()
         if self._cut_short:
-            error = AttemptLateError(f"no answer in {self._patience.attempt_s:g} s")
+            error = AttemptLateError(f"no answer in {self.patience.attempt_s:g} s")
         return PredictFailed(error, log.cut(error))
 
     @contextmanager
@@ -168,8 +160,14 @@ class Asking:
             self._known.count(failed=failed)
 
     @property
-    def _rules(self) -> dict[str, Any]:
-        return {"retry": _outage_of, "wait": self._pause, "stop": self._gives_up, "reraise": True}
+    def rules(self) -> dict[str, Any]:
+        """When a call is made again, for tenacity."""
+        return {
+            "retry": retry_if_exception(is_outage),
+            "wait": self._pause,
+            "stop": self._gives_up,
+            "reraise": True,
+        }
 
     def _pause(self, state: RetryCallState) -> float:
         error = _error_of(state)
@@ -177,26 +175,21 @@ class Asking:
         if isinstance(hint, int | float) and hint > 0:
             # A little later by chance, so that not all who were told the same come back at once.
             return float(hint) + random.uniform(0.0, 0.1 * min(float(hint), 10.0) + 0.05)
-        whole = min(self._patience.longest_s, self._patience.first_s * 2.0 ** (state.attempt_number - 1))
+        whole = min(self.patience.longest_s, self.patience.first_s * 2.0 ** (state.attempt_number - 1))
         return random.uniform(whole / 2, whole)
 
     def _gives_up(self, state: RetryCallState) -> bool:
-        if self._once or self._patience.ended() or (self._serving and self._known.breaker.opened):
+        if self._once or self.patience.ended() or (self._serving and self._known.breaker.opened):
             return True
         then = self._clock() + state.upcoming_sleep
         if self._ends is not None and then >= self._ends:
             return True
-        group, own, limit = self._group, self._failing_since, self._patience.limit_s
+        group, own, limit = self._group, self._failing_since, self.patience.limit_s
         if group.failing_since is not None and then - group.failing_since > limit:
             group.gave_up = True
         if group.gave_up or isinstance(_error_of(state), LMRateLimitError):
             return group.gave_up
         return own is not None and then - own > limit
-
-
-def _outage_of(state: RetryCallState) -> bool:
-    error = state.outcome.exception() if state.outcome is not None else None
-    return error is not None and is_outage(error)
 
 
 def _error_of(state: RetryCallState) -> BaseException | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -47,22 +49,6 @@ def _for_each_load(scores: dict[Load, float]) -> dict[Load, float]:
     return scores
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-def _is_default_rule(rule: EscalationRule) -> bool:
-    return rule == EscalationRule()
-
-
-def _is_default_window(turns: int) -> bool:
-    return turns == USER_TURNS
-
-
-def _is_brief(wording: str) -> bool:
-    return wording == "brief"
-
-
 class Policy(Value):
     """Which deciders decide a turn, in which order.
 
@@ -99,11 +85,13 @@ class Policy(Value):
     shape: Shape = "fused"
     deciders: Annotated[Deciders, AfterValidator(_in_order)] = (("local", None), ("lm", None))
     enhance: Literal["decider", "lm"] = "decider"
-    turn_confidence: TurnConfidence | None = Field(default=None, exclude_if=_is_none)
+    turn_confidence: TurnConfidence | None = Field(default=None, exclude_if=partial(operator.is_, None))
     trust: Annotated[dict[SourceKind, Share], Frozen] = Field(default={})
     top_k: int = Field(default=4, ge=1, le=8)
     # Left out of the JSON form where it is the default: programs from before it keep their fingerprints.
-    history_window: int = Field(default=USER_TURNS, ge=1, le=MAX_WINDOW, exclude_if=_is_default_window)
+    history_window: int = Field(
+        default=USER_TURNS, ge=1, le=MAX_WINDOW, exclude_if=partial(operator.eq, USER_TURNS)
+    )
     history_shown: int = Field(default=5, ge=0)
     max_commands: int = Field(default=6, ge=1, le=16)
     fallback_score: Annotated[dict[Load, float], AfterValidator(_for_each_load), Frozen] = Field(
@@ -112,8 +100,10 @@ class Policy(Value):
     clarify: Annotated[dict[SourceKind, Positive], Frozen] = Field(default={})
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
     # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
-    wording: Wording = Field(default="brief", exclude_if=_is_brief)
-    escalation: EscalationRule = Field(default=EscalationRule(), exclude_if=_is_default_rule)
+    wording: Wording = Field(default="brief", exclude_if=partial(operator.eq, "brief"))
+    escalation: EscalationRule = Field(
+        default=EscalationRule(), exclude_if=partial(operator.eq, EscalationRule())
+    )
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
 
     @property

@@ -1,17 +1,142 @@
-"""The state of predictors: carried from one program to another, and checked before it is taken."""
+"""Demonstrations chosen per call, and the state of predictors: carried to another program, and checked before."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 import dspy
+import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy._version import __version__
-from jazzmine_dspy.models.errors import ArtifactError
-from jazzmine_dspy.program.nearest import NEAREST, with_nearest
-from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprint
+from jazzmine_dspy.models.base import sha256
+from jazzmine_dspy.models.errors import ArtifactError, InputError, format_error
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.messages import MessageRole
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.module import DecidingModule, ProgramModule
+from jazzmine_dspy.program.ports import EmbedderPort
+from jazzmine_dspy.signatures.contract import CONTRACTS, Wording, fingerprint
+
+D = TypeVar("D", bound=DecidingModule)
+
+Vectors = NDArray[np.float32]
+
+NEAREST = "nearest"
+"""Where the state of a predictor says how many of its demonstrations are shown; without it all are."""
+
+SAID, CONVERSATION = "said", "conversation"
+"""Where such a demonstration says what its turn is found by, and whose it is; neither is shown."""
+
+_SHORT = 10
+"""Words up to which a message says too little alone."""
+
+_ASKED = 200
+"""Characters of what the assistant said before it: its end."""
+
+_KEPT = 4
+"""Indices that are kept in memory: a program has one for each predictor."""
+
+_PROMPTS_KEPT = 512
+_DEPTH = 6
+
+log = logging.getLogger("jazzmine_dspy")
+
+
+def nearest_of(predictor: dspy.Predict) -> int:
+    """How many demonstrations a predictor is shown per call; 0 where it is shown all that it holds.
+
+    Example:
+        >>> nearest_of(dspy.Predict("question -> answer"))
+        0
+    """
+    return int(getattr(predictor, NEAREST, 0) or 0)
+
+
+def found_by(turn: Turn) -> str:
+    """The text that a turn is found by: the message, and before a short one what it answers.
+
+    Example:
+        >>> found_by(Turn(text="the 14th", history=[{"role": "assistant", "text": "On which day?"}]))
+        'On which day?\\nthe 14th'
+    """
+    asked = next(
+        (one.text[-_ASKED:].strip() for one in reversed(turn.history) if one.role is MessageRole.ASSISTANT),
+        "",
+    )
+    return f"{asked}\n{turn.text}" if asked and len(turn.text.split()) <= _SHORT else turn.text
+
+
+def shown(
+    predictor: dspy.Predict, embedder: EmbedderPort | None, said: str, exclude: Collection[str]
+) -> dict[str, Any]:
+    """What a call of a predictor is given beside its inputs: ``demos``, the nearest last; nothing where it shows all.
+
+    Args:
+        predictor: Holds the demonstrations.
+        embedder: Embeds message and turns; where it is down, the first demonstrations are shown.
+        said: What the message is found by.
+        exclude: Conversations whose turns must not be shown, while fitting; nor any that say the same then.
+    """
+    count = nearest_of(predictor)
+    if not count or not predictor.demos:
+        return {}
+    demos = [
+        demo
+        for demo in predictor.demos
+        if not exclude or (demo.get(CONVERSATION) not in exclude and demo.get(SAID) != said)
+    ]
+    if len(demos) <= count:
+        return {"demos": demos}
+    if embedder is None:
+        return {"demos": demos[:count]}
+    try:
+        alike = _index(embedder, tuple(str(demo.get(SAID) or "") for demo in predictor.demos))
+        query = _unit(embedder.embed([said]))[0]
+    except Exception as error:
+        log.warning("the nearest demonstrations were not found: %s", format_error(error))
+        return {"demos": demos[:count]}
+    scores = dict(zip(map(id, predictor.demos), alike @ query, strict=True))
+    best = sorted(demos, key=lambda demo: -scores[id(demo)])[:count]
+    # The nearest stands last, beside the question.
+    return {"demos": best[::-1]}
+
+
+_LOCK = threading.Lock()
+_INDICES: dict[tuple[str, tuple[str, ...]], Vectors] = {}
+
+
+def _index(embedder: EmbedderPort, texts: tuple[str, ...]) -> Vectors:
+    """Vectors of unit length of all texts, made once per process: array of shape (number of texts, size)."""
+    key = (embedder.fingerprint, texts)
+    with _LOCK:
+        if (vectors := _INDICES.get(key)) is None:
+            vectors = _unit(embedder.embed(list(texts)))
+            while len(_INDICES) >= _KEPT:
+                del _INDICES[next(iter(_INDICES))]
+            _INDICES[key] = vectors
+        return vectors
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    unit: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return unit
+
+
+def marks_of(demo: Any) -> dict[str, Any]:
+    """What a demonstration holds beside the fields of its predictor."""
+    return {name: demo[name] for name in ("augmented", SAID, CONVERSATION) if demo.get(name)}
+
+
+def with_nearest(predictor: dspy.Predict, state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a predictor, with how many of its demonstrations it is shown."""
+    count = nearest_of(predictor)
+    return {**state, NEAREST: count} if count else state
+
 
 States = Mapping[str, Mapping[str, Any]]
 """The state of predictors by name: demonstrations, instructions, and descriptions of the fields."""
@@ -21,35 +146,18 @@ CONTRACT = "contract"
 
 _PASSING = ("lm", "traces", "train")
 
-log = logging.getLogger("jazzmine_dspy")
 
-
-class HasPredictors(Protocol):
-    """A program, or what is trained of one."""
-
-    def active_predictors(self) -> tuple[str, ...]:
-        """Names of the predictors that are asked."""
-        ...
-
-    def predictor(self, name: str) -> dspy.Predict:
-        """The predictor of that name."""
-        ...
-
-
-P = TypeVar("P", bound=HasPredictors)
-
-
-def states_of(program: HasPredictors) -> States:
+def states_of(program: ProgramModule) -> States:
     """The whole state of the predictors that a program asks, as an artefact keeps it."""
-    found = {}
+    states = {}
     for name in program.active_predictors():
         predictor = program.predictor(name)
         state = with_nearest(predictor, predictor.dump_state(json_mode=True))
-        found[name] = {key: value for key, value in state.items() if key not in _PASSING}
-    return found
+        states[name] = {key: value for key, value in state.items() if key not in _PASSING}
+    return states
 
 
-def put(states: States, program: HasPredictors) -> None:
+def put(states: States, program: ProgramModule) -> None:
     """Give predictors of a program another state; their language model stays."""
     for name, state in states.items():
         predictor = program.predictor(name)
@@ -98,12 +206,72 @@ def check_contract(state: Mapping[str, Any], signatures: Mapping[str, Any], *, e
         log.warning("the saved module was compiled by version %s, and fits this one", of.rpartition(" ")[2])
 
 
-def put_trainable(state: Mapping[str, Any], names: Iterable[str], program: HasPredictors) -> None:
-    """Take over the state of a trainable module, whose predictors are those named.
+def in_wording(program: D, wording: Wording) -> D:
+    """A copy of a program whose prompts are worded ``brief`` or ``full``; a project's and compiled words stay.
 
     Raises:
-        ArtifactError: it was compiled for other signatures, or is of another shape.
+        InputError: a predictor holds demonstrations, and these show answers in the other wording.
+
+    Example:
+        >>> from jazzmine_dspy import TurnProgram
+        >>> program = in_wording(TurnProgram(), "full")
+        >>> program.fused.signature.output_fields["flows"].json_schema_extra["desc"].partition(",")[0]
+        'letters of the tasks that this message wants started'
     """
-    mine = {name: program.predictor(name).signature for name in names}
-    check_contract(state, mine, expected=True)
-    put({name: state[name] for name in mine}, program)
+    held = [name for name in CONTRACTS if program.predictor(name).demos]
+    if wording != program.policy.wording and held:
+        raise InputError(
+            f"The demonstrations of {', '.join(held)} are in the {program.policy.wording} wording",
+            where=f"wording {wording!r}",
+            remedy="Compile the program anew with that wording, or use one without demonstrations.",
+        )
+    return program.with_policy(program.policy.model_copy(update={"wording": wording}))
+
+
+class FlowPrompts:
+    """Remembers the prompts of the flows that were chosen last, by their content: a flow that changes gets a new one.
+
+    Args:
+        kept: How many are remembered.
+
+    Example:
+        >>> prompts, flow = FlowPrompts(), Flow(name="track", description="Tell where <it> is.")
+        >>> "&lt;it&gt;" in prompts.of(flow), prompts.of(flow) is prompts.of(flow.model_copy())
+        (True, True)
+    """
+
+    def __init__(self, kept: int = _PROMPTS_KEPT) -> None:
+        self._kept = kept
+        self._prompts: OrderedDict[str, str] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def of(self, flow: Any) -> str:
+        """The prompt of a flow, or of another system's flow object, without its examples."""
+        key = (
+            flow.checksum()
+            if isinstance(flow, Flow)
+            else sha256(f"{type(flow).__qualname__} {_content(flow)}")
+        )
+        if key not in self._prompts:
+            self._prompts[key] = str(flow.build_prompt(verbose=False))
+        self._prompts.move_to_end(key)
+        while len(self._prompts) > self._kept:
+            self._prompts.popitem(last=False)
+        return self._prompts[key]
+
+
+def _content(item: Any, depth: int = _DEPTH) -> str:
+    """What an object holds, as text: equal content gives equal text, as deep as flows of flows go."""
+    if item is None or isinstance(item, str | int | float | bool | bytes) or depth == 0:
+        return repr(item)
+    if isinstance(item, dict):
+        return str([(str(key), _content(value, depth - 1)) for key, value in item.items()])
+    if isinstance(item, list | tuple):
+        return str([_content(part, depth - 1) for part in item])
+    if isinstance(item, set | frozenset):
+        return str(sorted(_content(part, depth - 1) for part in item))
+    if callable(item) or not hasattr(item, "__dict__"):
+        return repr(item)
+    return f"{type(item).__qualname__} {_content(vars(item), depth - 1)}"

@@ -13,8 +13,8 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import HistoryMessage, Turn
 from jazzmine_dspy.program.addresses import Addresses
-from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.recall_query import recent
 from jazzmine_dspy.signatures.answers import ALIASES
 
 _SHOWN = 160
@@ -167,7 +167,9 @@ def flows_offered(
             text += " Effect: " + one_line(" ".join(flow.desired_effects), room)
         about = "; ".join(filter(None, (flow.category, ", ".join(flow.keywords[: 6 if effects else 3]))))
         about = f" ({one_line(about, 80)})" if about else ""
-        state = "" if turn is None else _state(turn, flow.name)
+        state = ""
+        if turn is not None and flow.name in (turn.flow, *turn.paused):
+            state = " [running]" if flow.name == turn.flow else " [paused]"
         lines.append(f"{letter} {one_line(flow.name, 64)}{state}{about}: {text}")
     most = (2 if effects else 1) if examples is None else examples
     room = _ROOM_LONG if effects else _ROOM_SHORT
@@ -176,10 +178,6 @@ def flows_offered(
         if said and sum(map(len, lines)) + len(said) <= room:
             lines[number] += f" Said: {said}"
     return "\n".join(lines) or "none"
-
-
-def _state(turn: Turn, flow: str) -> str:
-    return " [running]" if flow == turn.flow else " [paused]" if flow in turn.paused else ""
 
 
 def one_line(text: str, limit: int) -> str:

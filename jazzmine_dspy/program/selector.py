@@ -17,19 +17,16 @@ from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program._flow_prompts import FlowPrompts
-from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import record as made_record
-from jazzmine_dspy.program.episodes import recent
-from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.closed import read_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
-from jazzmine_dspy.program.recall_query import recall_query
-from jazzmine_dspy.program.state import TurnState
+from jazzmine_dspy.program.prompts import FlowPrompts
+from jazzmine_dspy.program.recall_query import recall_query, recent
+from jazzmine_dspy.program.state import TurnState, allowed_flows, as_turn
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
 
@@ -146,12 +143,13 @@ class FlowSelector:
         turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
         ends = None if self.deadline is None else time.monotonic() + self.deadline
         result = FlowSelectionResult()
-        recalled_by_name: dict[str, Recalled] = {}
+        offered: list[_Candidate] = []
         if candidates is not None:
-            result.candidates = [self._as_mapping(candidate) for candidate in candidates][: len(ALIASES)]
+            offered += [(None, self._as_mapping(each)) for each in candidates][: len(ALIASES)]
         elif self._memory is not None:
-            await self._fill_candidates(turn, result, recalled_by_name, ends)
-        known = self._resolve(result, recalled_by_name)
+            offered = await self._recall(turn, result, ends)
+        result.candidates = [described for _, described in offered]
+        known = self._resolve(offered, result)
         if not known:
             result.reason = "there are no candidates"
             return result
@@ -190,15 +188,11 @@ class FlowSelector:
         causes = "; ".join(filter(None, (cause, chosen.cause)))
         return chosen.selection, made_record(chosen.source, chosen.confidence, 0.0, calls, cause=causes)
 
-    async def _fill_candidates(
-        self,
-        turn: Turn,
-        result: FlowSelectionResult,
-        recalled_by_name: dict[str, Recalled],
-        ends: float | None,
-    ) -> None:
-        """Ask the memory, and where it is down the program's own index, for the candidates of a result."""
+    async def _recall(self, turn: Turn, result: FlowSelectionResult, ends: float | None) -> list[_Candidate]:
+        """The candidates of the memory, or of the program's own index if it is down; the result gets the causes."""
         own = self._program.bindings.recall
+        causes: list[str] = []
+        candidates: list[_Candidate] = []
         for memory in (self._memory, own if own is not self._memory else None):
             if memory is None:
                 continue
@@ -207,28 +201,25 @@ class FlowSelector:
             wait = left if left is None or memory is own or own is None else left / 2
             try:
                 async with asyncio.timeout(wait):
-                    candidates, cause = await self._recall(memory, turn, recalled_by_name)
+                    candidates, cause = await self._recall_from(memory, turn)
             except Exception as error:
-                result.cause = "; ".join(filter(None, (result.cause, f"recall: {format_error(error)}")))
+                causes.append(f"recall: {format_error(error)}")
             else:
-                result.candidates = candidates[: self.top_k]
-                result.cause = "; ".join(filter(None, (result.cause, cause))) or None
+                causes += filter(None, [cause])
                 break
-        if result.cause is not None:
-            result.degraded = True
+        if causes:
+            result.degraded, result.cause = True, "; ".join(causes)
             log.warning("flow selection is degraded: %s", result.cause)
+        return candidates[: self.top_k]
 
-    async def _recall(
-        self, memory: Any, turn: Turn, recalled_by_name: dict[str, Recalled]
-    ) -> tuple[list[dict[str, Any]], str | None]:
-        """Candidates as mappings, and why a stand-in answered in the memory's place, if one did."""
+    async def _recall_from(self, memory: Any, turn: Turn) -> tuple[list[_Candidate], str | None]:
+        """The candidates of a memory, and why a stand-in answered in its place, if one did."""
         query, summaries = recall_query(turn, turn.text, self.registry)
         candidates, cause = await self._ask(memory, query, turn)
         if summaries and self.top_k > 1:
             further, _ = await self._ask(memory, "\n".join(summaries), turn)
             candidates = _merge_candidates(candidates, further, self.top_k)
-        recalled_by_name.update((one.name, one) for one, _ in candidates if one is not None)
-        return [described for _, described in candidates], cause
+        return candidates, cause
 
     async def _ask(self, memory: Any, query: str, turn: Turn) -> tuple[list[_Candidate], str | None]:
         if isinstance(memory, RecallPort):
@@ -262,12 +253,10 @@ class FlowSelector:
             "score": score,
         }
 
-    def _resolve(
-        self, result: FlowSelectionResult, recalled_by_name: Mapping[str, Recalled]
-    ) -> list[Recalled]:
+    def _resolve(self, candidates: Sequence[_Candidate], result: FlowSelectionResult) -> list[Recalled]:
         """Candidates that the registry knows, each once; the others are noted as unresolved."""
         known: dict[str, Recalled] = {}
-        for candidate in result.candidates:
+        for recalled, candidate in candidates:
             keys = [
                 str(candidate[key]) for key in ("flow_id", "id", "flow_name", "name") if candidate.get(key)
             ]
@@ -277,7 +266,7 @@ class FlowSelector:
                 if stale not in result.unresolved_ids:
                     result.unresolved_ids.append(stale)
             elif name not in known:
-                known[name] = recalled_by_name.get(name) or Recalled(name, _score(candidate.get("score")))
+                known[name] = recalled or Recalled(name, _score(candidate.get("score")))
         if result.unresolved_ids:
             log.warning("memory holds flows that the registry has not: %s", ", ".join(result.unresolved_ids))
         result.scores = {one.name: one.score for one in known.values()}

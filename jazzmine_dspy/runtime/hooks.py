@@ -1,14 +1,19 @@
-"""Hooks of a runtime: recall earlier episodes and facts for each turn, while its history is read."""
+"""Hooks and validators of a turn: called at the same time, each within a time limit."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
-from jazzmine_dspy.models.base import FrozenMap
+from jazzmine_dspy.dialogue.apply import Validate
+from jazzmine_dspy.dialogue.next_step import Applied
+from jazzmine_dspy.memory.working.records import QueuedMessage
+from jazzmine_dspy.models.base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import DeadlineError, InputError, format_error
+from jazzmine_dspy.models.validators import Validation, ValidatorRegistry, takes_slots
 from jazzmine_dspy.runtime.turns import clean_snippets
 
 T = TypeVar("T")
@@ -136,18 +141,14 @@ class Hooks:
         for name, (hook, _) in self._hooks.items():
             check_hook(name, hook)
 
-    def begin(self, loading: Loading, conversation_id: str, user_id: str, message: str) -> None:
-        """Start the hooks as parts that are loaded for a turn."""
+    def begin(self, conversation_id: str, incoming: QueuedMessage) -> Loading:
+        """Start the hooks as the first parts that are loaded for a turn."""
+        loading = Loading()
         for name, (hook, text) in self._hooks.items():
             if hook is not None:
-                arguments = (conversation_id, user_id, message)
+                arguments = (conversation_id, incoming.user_id, incoming.text)
                 loading.begin(name, _call_hook(hook, name, text, arguments), self._limit)
-
-    async def recollection(self, loading: Loading) -> Recollection:
-        """Return the results of the hooks; empty for hooks that failed or are late."""
-        return Recollection(
-            await loading.part("episodic_recall", []), await loading.part("semantic_recall", [])
-        )
+        return loading
 
 
 def check_hook(name: str, hook: object) -> None:
@@ -200,3 +201,41 @@ def _mapping(item: Any, name: str, text: str) -> dict[str, Any]:
             remedy=f"Return texts, or mappings with {text!r}.",
         )
     return data
+
+
+async def with_validators(
+    apply_decision: Callable[[Validate], Applied], deadline: float
+) -> tuple[Applied, tuple[str, ...]]:
+    """Carry out a turn whose validators may be slow.
+
+    The state machine is pure, so the turn is carried out again until every validator that it asks has answered.
+
+    Args:
+        apply_decision: Carries out the turn from its beginning; called with what asks a validator.
+        deadline: Seconds for all validators of the turn.
+
+    Returns:
+        What the turn came to, and why validators gave no answer.
+    """
+    ends = asyncio.get_running_loop().time() + deadline
+    answers: dict[str, Validation] = {}
+    missing: dict[str, tuple[str, Any, dict[str, Any]]] = {}
+
+    def validate(name: str, value: Any, slots: dict[str, Any]) -> Validation | None:
+        key = canonical_json([name, value, slots if takes_slots(name) else {}])
+        if key not in answers:
+            missing[key] = (name, value, slots)
+        return answers.get(key)
+
+    while True:
+        applied = apply_decision(validate)
+        if not missing:
+            failures = (each.failure for each in answers.values() if each.failure)
+            return applied, tuple(dict.fromkeys(failures))
+        left = max(0.0, ends - asyncio.get_running_loop().time())
+        # Copies: a validator that changes a list does not change the state.
+        calls = (
+            ValidatorRegistry.avalidate(*copy.deepcopy(each), deadline=left) for each in missing.values()
+        )
+        answers.update(zip(missing, await asyncio.gather(*calls), strict=True))
+        missing.clear()

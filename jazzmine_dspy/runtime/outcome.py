@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jazzmine_dspy.dialogue.texts import without_question
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.base import Value
@@ -78,7 +77,7 @@ class _Outcome(Value):
     @property
     def answer(self) -> str:
         """The reply without its question."""
-        return without_question(self.reply, self.question)
+        return self.reply.removesuffix(self.question).strip() if self.question else self.reply
 
 
 class TurnOutcome(_Outcome):

@@ -27,8 +27,7 @@ from jazzmine_dspy.models.messages import LLMCallRecord, Message, MessageRole, T
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.validators import VALIDATION_DEADLINE
-from jazzmine_dspy.runtime.conversations import Conversations, one_turn
-from jazzmine_dspy.runtime.episodes import EpisodeHook, Episodes
+from jazzmine_dspy.runtime.conversations import Conversations, EpisodeHook, Episodes, one_turn
 from jazzmine_dspy.runtime.hooks import RECALL_DEADLINE, Hooks, RecallHook, check_hook
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, finished_before
 from jazzmine_dspy.runtime.tracing import AgentWork, stored_reply

@@ -155,33 +155,20 @@ def call_records(
     ]
 
 
-def with_reply(
-    trace: TurnTrace,
-    reply: Message,
-    *,
-    tool_traces: Sequence[ToolTrace] = (),
-    task_emissions: Sequence[TaskEmission] = (),
-    llm_calls: Sequence[LLMCallRecord] = (),
-    ended_at_ms: int | None = None,
-) -> TurnTrace:
+def with_reply(trace: TurnTrace, reply: Message, work: AgentWork) -> TurnTrace:
     """The trace of a turn that has its reply: from now on it is the reply's.
 
-    What the agent did meanwhile is added; reasoning and errors are taken from the reply.
-
-    Args:
-        ended_at_ms: When the reply was there, in Unix milliseconds, by the clock that gave ``started_at_ms``; where
-            None, the time that the trace says so far.
+    What the agent did meanwhile is added; reasoning and errors are taken from the reply, which ends the turn.
     """
-    ended = trace.ended_at_ms if ended_at_ms is None else max(trace.started_at_ms, ended_at_ms)
-    spent = trace.total_latency_ms if ended_at_ms is None else float(ended - trace.started_at_ms)
+    ended = max(trace.started_at_ms, reply.timestamp)
     return trace.model_copy(
         update={
             "message_id": reply.id,
             "ended_at_ms": ended,
-            "total_latency_ms": spent,
-            "llm_calls": [*trace.llm_calls, *llm_calls],
-            "tool_traces": [*trace.tool_traces, *tool_traces],
-            "task_emissions": [*trace.task_emissions, *task_emissions],
+            "total_latency_ms": float(ended - trace.started_at_ms),
+            "llm_calls": [*trace.llm_calls, *work.llm_calls],
+            "tool_traces": [*trace.tool_traces, *work.tool_traces],
+            "task_emissions": [*trace.task_emissions, *work.task_emissions],
             "reasoning_steps": [*trace.reasoning_steps, *(reply.reasoning_steps or ())],
             "errors": [*trace.errors, *(reply.errors or ())],
         },
@@ -250,16 +237,7 @@ async def stored_reply(
     if noted is not None:
         return reply, noted.id if noted.id == state.open_trace else None
     trace = await _open(messages, trace_id, reply, state)
-    await messages.store_turn_trace(
-        with_reply(
-            trace,
-            reply,
-            tool_traces=work.tool_traces,
-            task_emissions=work.task_emissions,
-            llm_calls=work.llm_calls,
-            ended_at_ms=reply.timestamp,
-        )
-    )
+    await messages.store_turn_trace(with_reply(trace, reply, work))
     return reply, trace.id
 
 

@@ -18,11 +18,10 @@ from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
-from jazzmine_dspy.runtime.hooks import Hooks, Loading, Recollection
+from jazzmine_dspy.runtime.hooks import Hooks, Loading, Recollection, with_validators
 from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, is_queued, route, stored_step
 from jazzmine_dspy.runtime.tracing import enriched, outbox_entry, turn_trace
 from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, milliseconds, read_clock, read_history
-from jazzmine_dspy.runtime.validation import with_validators
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram
@@ -60,17 +59,11 @@ class TurnTaker:
         self._hooks = hooks
         self._validation_deadline = validation_deadline
 
-    def loading(self, conversation_id: str, incoming: QueuedMessage) -> Loading:
-        """Begin to recall what a message's turn is shown, for :meth:`take` to go on with."""
-        loading = Loading()
-        self._hooks.begin(loading, conversation_id, incoming.user_id, incoming.text)
-        return loading
-
     async def process(
         self, conversation_id: str, incoming: QueuedMessage, begin: bool, outcomes: list[TurnOutcome]
     ) -> None:
         """Take a message after those that waited; ``outcomes`` takes theirs, and its own at the end."""
-        with self.loading(conversation_id, incoming) as loading:
+        with self._hooks.begin(conversation_id, incoming) as loading:
             state = await self._conversations.opened(conversation_id, incoming, loading)
             known = await self.known(state, incoming, loading)
             if known is not None:
@@ -95,7 +88,7 @@ class TurnTaker:
 
         Args:
             begin: Begin the action at once where the next step is ``run_flow``.
-            loading: What :meth:`loading` began for the message.
+            loading: What the hooks began for the message.
 
         Raises:
             InputError: the clock gives no Unix time.
@@ -192,8 +185,8 @@ class TurnTaker:
             for number in sorted(lines)
             if number < current.episode_id
         ]
-        recalled = await self._hooks.recollection(loading)
-        recalled.episodes[:0] = summaries
+        episodes: list[dict[str, Any]] = await loading.part("episodic_recall", [])
+        recalled = Recollection([*summaries, *episodes], await loading.part("semantic_recall", []))
         turn = build_turn(
             current,
             incoming,
@@ -250,7 +243,7 @@ class TurnTaker:
             state = state.model_copy(deep=True)
             waiting = operations.dequeue(state)
             assert waiting is not None
-            with self.loading(state.conversation_id, waiting) as loading:
+            with self._hooks.begin(state.conversation_id, waiting) as loading:
                 begin = arriving or bool(state.queue)
                 outcome = await self.take(state, waiting, begin=begin, loading=loading)
             state = outcome.state.model_copy(deep=True)

@@ -25,8 +25,15 @@ from jazzmine_dspy.signatures.answers import (
     SelectionAnswer,
     UnderstandingAnswer,
 )  # fmt: skip
-from jazzmine_dspy.signatures.definitions import DecideTurn, EnhanceMessage, SelectFlows, UnderstandMessage
-from jazzmine_dspy.signatures.full import GUIDANCE, INPUTS, OUTPUTS
+from jazzmine_dspy.signatures.definitions import (
+    GUIDANCE,
+    INPUTS,
+    OUTPUTS,
+    DecideTurn,
+    EnhanceMessage,
+    SelectFlows,
+    UnderstandMessage,
+)
 
 Wording = Literal["brief", "full"]
 """How a prompt is worded: briefly, for tiny models, or in full, with all definitions."""

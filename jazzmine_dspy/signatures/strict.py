@@ -141,12 +141,14 @@ def _merged(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _over_limit(schema: dict[str, Any]) -> dict[str, Any] | None:
     """An enum to give up for the schema to keep to the limits, the longest; None where it keeps to them."""
-    enums = sorted(_enums(schema), key=_length)
+    parts = list(_parts(schema))
+    enums = sorted((each for each in parts if "enum" in each), key=_length)
     if not enums:
         return None
     most = enums[-1]
     values = sum(len(each["enum"]) for each in enums)
-    text = sum(map(_length, enums)) + sum(map(len, _names(schema)))
+    names = [name for each in parts for name in each.get("properties", ())]
+    text = sum(map(_length, enums)) + sum(map(len, names))
     too_long = len(most["enum"]) > LONG_ENUM and _length(most) > MAX_LONG_ENUM
     if values > MAX_VALUES:
         return max(enums, key=lambda each: len(each["enum"]))
@@ -157,21 +159,9 @@ def _length(schema: dict[str, Any]) -> int:
     return sum(len(str(value)) for value in schema["enum"])
 
 
-def _enums(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if "enum" in schema:
-        yield schema
-    for each in _inner(schema):
-        yield from _enums(each)
-
-
-def _names(schema: dict[str, Any]) -> Iterator[str]:
-    yield from schema.get("properties", {})
-    for each in _inner(schema):
-        yield from _names(each)
-
-
-def _inner(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from schema.get("properties", {}).values()
-    yield from schema.get("anyOf", ())
-    if "items" in schema:
-        yield schema["items"]
+def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A schema and all schemas within it."""
+    yield schema
+    items = [schema["items"]] if "items" in schema else []
+    for each in (*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *items):
+        yield from _parts(each)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine_dspy.artifacts.recall import read_examples
+from jazzmine_dspy.artifacts.loading import read_examples
 from jazzmine_dspy.models.errors import InputError
 
 

@@ -51,7 +51,7 @@ def walk() -> dict[str, Any]:
     scores = command("evaluate", "made", "jobs", "--split", "test", "--json")
 
     from jazzmine_dspy import load
-    from jazzmine_dspy.dialogue.slots import refusal
+    from jazzmine_dspy.dialogue.flows import refusal
 
     slot = load("made").registry["mend_boiler"].slots[0]
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import load
-from jazzmine_dspy.artifacts.recall import bind_recall, recall_settings
+from jazzmine_dspy.artifacts.loading import bind_recall, recall_settings
 from jazzmine_dspy.datasets import load_dataset, write_splits
 from jazzmine_dspy.optimize.local.rows import Exclusions
 from jazzmine_dspy.program.heads import SelectionHead

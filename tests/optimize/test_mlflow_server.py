@@ -178,8 +178,9 @@ def test_versions_are_published_promoted_rolled_back_and_loaded(
 
     assert promote("support", 2).aliases == ("champion",)
     assert load("models:/support@champion").fingerprint == prints[2]
-    assert [each.version for each in published("support")] == [2, 1]
-    assert roll_back("support").version == 1
+    assert publish(without.result.folder, "support", alias="champion").version == 3
+    assert [each.version for each in published("support")] == [3, 2, 1]
+    assert [roll_back("support").version for _ in range(2)] == [2, 1]
     assert load("models:/support@champion").fingerprint == prints[1]
     with pytest.raises(ArtifactError, match="stood nowhere before"):
         roll_back("support")

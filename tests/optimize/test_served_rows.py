@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jazzmine_dspy.artifacts.recall import bind_recall
+from jazzmine_dspy.artifacts.loading import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.optimize.local.rows import Exclusions, collect_rows
 from jazzmine_dspy.optimize.local.training import head_row

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine_dspy.artifacts.recall import recall_numbers, recall_settings
+from jazzmine_dspy.artifacts.loading import recall_numbers, recall_settings
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder

@@ -17,7 +17,7 @@ from jazzmine_dspy.models.errors import InputError, RecipeError
 from jazzmine_dspy.optimize.planning import plan
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.signatures.full import GUIDANCE
+from jazzmine_dspy.signatures.definitions import GUIDANCE
 
 Run = Callable[..., Any]
 BRIEF = TurnProgram().fused.signature.instructions

@@ -22,8 +22,8 @@ from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.merge import agreed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
+from jazzmine_dspy.program.prompts import in_wording
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.program.wording import in_wording
 from jazzmine_dspy.signatures import DecisionAdapter
 from jazzmine_dspy.signatures.answers import CommandAnswer
 

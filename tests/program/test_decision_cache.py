@@ -13,9 +13,9 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import FlowView
-from jazzmine_dspy.program.deciding import decision_key
+from jazzmine_dspy.program.deadline import bearing_outages
 from jazzmine_dspy.program.decision_cache import DecisionCache
-from jazzmine_dspy.program.patience import bearing_outages
+from jazzmine_dspy.program.fingerprint import decision_key
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 

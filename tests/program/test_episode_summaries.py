@@ -14,8 +14,8 @@ from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, QdrantProceduralMemory
 from jazzmine_dspy.models.parsing import from_yaml
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.program.recall_query import vagueness
 from jazzmine_dspy.program.selector import FlowSelector
-from jazzmine_dspy.program.vagueness import vagueness
 
 CASES: Mapping[str, Any] = from_yaml(
     (Path(__file__).parent.parent / "support" / "episode_cases.yaml").read_bytes()

@@ -13,7 +13,7 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.commands import OutOfScope, ResumeFlow
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.feeling import FOREIGN, MIXED, feel, feeling_head
+from jazzmine_dspy.program.finish import FOREIGN, MIXED, feel, feeling_head
 from jazzmine_dspy.program.heads import HeadState, heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED

@@ -13,10 +13,10 @@ from jazzmine_dspy.models import Flow, FlowRegistry, Selection, Turn
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Guard
-from jazzmine_dspy.program.guards import allowed_flows, is_shown
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
+from jazzmine_dspy.program.state import allowed_flows, is_shown
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]

@@ -18,8 +18,8 @@ from jazzmine_dspy.lm.scripted import ScriptedEngine
 from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.program import outages
+from jazzmine_dspy.program.deadline import MEASURING, Bearing, bearing_outages
 from jazzmine_dspy.program.outages import FAILURES, REST_S
-from jazzmine_dspy.program.patience import MEASURING, Bearing, bearing_outages
 from jazzmine_dspy.program.turn import TurnProgram
 from slept_time import Time
 

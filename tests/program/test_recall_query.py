@@ -11,9 +11,8 @@ from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.local.recall import _questions
-from jazzmine_dspy.program.episodes import recent
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.recall_query import SHORT, recall_query
+from jazzmine_dspy.program.recall_query import SHORT, recall_query, recent
 from jazzmine_dspy.program.turn import TurnProgram
 
 SAID = (

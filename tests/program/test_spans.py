@@ -58,7 +58,7 @@ def test_autolog_shows_deciders_and_sources(
 
 
 def test_without_a_callback_nothing_is_told(make_program: Make, speak: Make) -> None:
-    from jazzmine_dspy.program.spans import observed
+    from jazzmine_dspy.program.deciding import observed
 
     with dspy.context(callbacks=[]), observed("X", {}) as span:
         assert not span.watched

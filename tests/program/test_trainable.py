@@ -27,7 +27,7 @@ from jazzmine_dspy.lm.engines import system_text
 from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import ArtifactError, InputError, LMUnansweredError
-from jazzmine_dspy.program.patience import Bearing, Patience, bearing_outages
+from jazzmine_dspy.program.deadline import Bearing, Patience, bearing_outages
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram

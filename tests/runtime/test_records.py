@@ -17,7 +17,7 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import LLMCallRecord, TaskEmission, ToolTrace, TurnTrace
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.runtime.tracing import turn_trace, with_reply
+from jazzmine_dspy.runtime.tracing import AgentWork, turn_trace, with_reply
 
 NOON = 1_700_000_000.0
 
@@ -162,17 +162,15 @@ def test_the_reply_takes_the_trace_over_with_what_the_agent_did() -> None:
         llm_calls=[LLMCallRecord(purpose="decision", model="m", prompt_tokens=5)],
     )  # fmt: skip
     reply = Message(
-        id="r1", conversation_id="c1", user_id="u1", role=MessageRole.ASSISTANT, original_content="Done.", timestamp=5,
-        reasoning_steps=["think"], errors=["tool: slow"],
+        id="r1", conversation_id="c1", user_id="u1", role=MessageRole.ASSISTANT, original_content="Done.",
+        timestamp=4_000, reasoning_steps=["think"], errors=["tool: slow"],
     )  # fmt: skip
-    done = with_reply(
-        trace,
-        reply,
+    work = AgentWork(
         tool_traces=[ToolTrace(tool_name="orders.lookup", task_index=0)],
         task_emissions=[TaskEmission(task_index=0, description="Look the order up.")],
         llm_calls=[LLMCallRecord(purpose="agent_loop", model="m", completion_tokens=7)],
-        ended_at_ms=4_000,
     )
+    done = with_reply(trace, reply, work)
     assert (done.id, done.message_id, done.total_latency_ms) == ("t1", "r1", 3_000.0)
     assert [call.purpose for call in done.llm_calls] == ["decision", "agent_loop"]
     assert (done.total_tokens, done.reasoning_steps, done.errors) == (
@@ -184,9 +182,9 @@ def test_the_reply_takes_the_trace_over_with_what_the_agent_did() -> None:
         ["orders.lookup"], ["Look the order up."],
     )  # fmt: skip
     assert TurnTrace.model_validate_json(done.model_dump_json()) == done
-    # Without a time of its own the reply changes none, and what it was made of stays as it was.
-    assert with_reply(trace, reply).total_latency_ms == 200.4
-    assert with_reply(trace, reply, ended_at_ms=5).total_latency_ms == 0.0
+    # A reply before the turn began takes no time, and what it was made of stays as it was.
+    early = reply.model_copy(update={"timestamp": 5})
+    assert with_reply(trace, early, AgentWork()).total_latency_ms == 0.0
     assert (trace.message_id, len(trace.llm_calls), trace.errors) == ("m1", 1, ["lm: down"])
 
 

@@ -14,7 +14,7 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures import CONTRACTS, DecisionAdapter
 from jazzmine_dspy.signatures.contract import ANSWERED, WORDINGS, without
-from jazzmine_dspy.signatures.full import INPUTS, OUTPUTS
+from jazzmine_dspy.signatures.definitions import INPUTS, OUTPUTS
 
 CASES = [
     # Reading a message.

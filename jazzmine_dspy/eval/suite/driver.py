@@ -10,7 +10,7 @@ from typing import Any
 
 from jazzmine_dspy.datasets.replay import state_of
 from jazzmine_dspy.datasets.schema import StateBefore
-from jazzmine_dspy.dialogue import stack
+from jazzmine_dspy.dialogue.flows import next_in_line
 from jazzmine_dspy.dialogue.questions import await_slot, pending_question
 from jazzmine_dspy.dialogue.texts import say
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, SuiteTurn, one_of
@@ -30,7 +30,7 @@ from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.own_loop import outside_loop, run_interruptible
+from jazzmine_dspy.program.deadline import outside_loop, run_interruptible
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
 
@@ -110,7 +110,7 @@ class ExpectedState:
     def _step(self, state: WorkingMemory) -> NextStep:
         running = state.active_flow
         if running is None:
-            offer = stack.next_in_line(state, self._flows) if self.offered else None
+            offer = next_in_line(state, self._flows) if self.offered else None
             return offer or NextStep(kind="none", text=say("idle"))
         flow = self._flows[running.flow_name]
         if self.status == "in_flow":

@@ -132,7 +132,15 @@ def to_jazzmine(ours: Json) -> Json:
             flow_type=TYPES.get(flow["flow_type"], flow["flow_type"]),
             status="active" if status == "paused" else status,
             tool_call_history=_each(flow["tool_call_history"], CALL),
-            slots={name: _slot_to_jazzmine(slot) for name, slot in flow["slots"].items()},
+            slots={
+                name: _only(
+                    slot,
+                    SLOT,
+                    collected=slot["value"] is not None,
+                    collected_at_turn=slot["collected_at_turn"] or 0,
+                )
+                for name, slot in flow["slots"].items()
+            },
         ),
         flow_history=[
             _only(ended, ENDED, flow_type=TYPES.get(ended["flow_type"], ended["flow_type"]))
@@ -206,11 +214,6 @@ def _whole(before: Any, item: Json) -> Json:
     """The record of before that holds this one unchanged, else this one."""
     same = (one for one in before if all(one.get(name) == value for name, value in item.items()))
     return next(same, item)
-
-
-def _slot_to_jazzmine(slot: Json) -> Json:
-    turn = slot["collected_at_turn"] or 0
-    return _only(slot, SLOT, collected=slot["value"] is not None, collected_at_turn=turn)
 
 
 def _slot_from_jazzmine(slot: Json) -> Json:

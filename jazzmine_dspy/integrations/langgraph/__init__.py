@@ -9,13 +9,12 @@ from jazzmine_dspy.memory.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from jazzmine_dspy.integrations.langgraph.graph import build_graph
-    from jazzmine_dspy.integrations.langgraph.node import UnderstandState, understand_node
-    from jazzmine_dspy.integrations.langgraph.state import GraphState, route
+    from jazzmine_dspy.integrations.langgraph.state import GraphState, UnderstandState, route, understand_node
 
 _HOMES = {
     "build_graph": "graph",
-    "understand_node": "node",
-    "UnderstandState": "node",
+    "understand_node": "state",
+    "UnderstandState": "state",
     "GraphState": "state",
     "route": "state",
 }

@@ -14,6 +14,7 @@ from langgraph.graph.message import push_message
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
 from jazzmine_dspy.models.errors import InputError, format_error
+from jazzmine_dspy.runtime.hooks import ends_in_time
 from jazzmine_dspy.runtime.outcome import ActionOutcome
 
 if TYPE_CHECKING:
@@ -116,11 +117,7 @@ class ActionRunner:
             return None, False
         values = state.active_flow.values if state.active_flow else {}
         task = asyncio.create_task(_called(function, values, action_id))
-        # Unlike a timeout this does not wait for an action that refuses to be cancelled.
-        await asyncio.wait([task], timeout=self._deadline)
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if not await ends_in_time(task, self._deadline):
             logger.warning("The action of %r did not end within %g s", name, self._deadline)
             return None, True
         error = asyncio.CancelledError() if task.cancelled() else task.exception()

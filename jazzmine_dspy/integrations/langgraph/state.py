@@ -1,17 +1,34 @@
-"""The state of the graph: plain JSON that mirrors what working memory holds, and where a decided message goes."""
+"""The state of the graph: plain JSON that mirrors what working memory holds, where a decided message goes.
+
+Here too: understanding as a node of a graph of your own, whose conversation lives in the graph's state and in no store.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.channels import EphemeralValue
+from langgraph.graph import MessagesState
 from typing_extensions import TypedDict
 
+from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.dialogue.questions import clarifying, offer_is_open
-from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory
+from jazzmine_dspy.memory.working.state import PROCESSED_KEPT
 from jazzmine_dspy.models.decision import NextStep, TurnDecision
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.history import prune
+from jazzmine_dspy.models.messages import Message, MessageRole
+from jazzmine_dspy.runtime.turns import build_turn, clean_message
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.models.decision import TurnDecision
+    from jazzmine_dspy.models.turn import Turn
+    from jazzmine_dspy.program.turn import TurnProgram
 
 Route = Literal["validate", "digression", "flow_stack", "confirm", "action", "respond"]
 ROUTES: tuple[Route, ...] = ("validate", "digression", "flow_stack", "confirm", "action", "respond")
@@ -113,3 +130,109 @@ def awaited(state: WorkingMemory, registry: Mapping[str, Flow]) -> dict[str, Any
         return payload | {"type": "offer", "flow": state.offered_flow, "options": YES_OR_NO}
     # After a no without a change named: any slot of the flow may be changed.
     return payload if running is not None and kind == "reask" else None
+
+
+_PASSED_ON = ("explicit_context", "locale", "user_attributes")
+_ROLES = {"human": MessageRole.USER, "ai": MessageRole.ASSISTANT, "system": MessageRole.SYSTEM}
+
+
+class UnderstandState(MessagesState, total=False):
+    """A ``MessagesState`` with what :func:`understand_node` writes; ``memory`` is the whole conversation as JSON.
+
+    Args:
+        decision: The decision on the last message.
+        next_step: What to do now: ``kind``, ``flow``, ``slot`` and ``text``, as in ``TurnOutcome.next``.
+        last_response: What to say now, from the texts of the flows; ``next_step["text"]`` once a flow has run.
+        slots, flow_stack, conversation_state: As in ``GraphState``.
+    """
+
+    memory: dict[str, Any]
+    decision: dict[str, Any]
+    next_step: dict[str, Any]
+    last_response: str
+    slots: dict[str, Any]
+    flow_stack: list[dict[str, Any]]
+    conversation_state: str
+
+
+def understand_node(program: TurnProgram) -> RunnableLambda[Any, dict[str, Any]]:
+    """A node that understands the last ``HumanMessage`` and applies its decision to the graph's own state.
+
+    It writes no message: use ``last_response`` or a text of your own. :func:`route` names the node that comes next.
+    A flow that was handed out with ``run_flow`` counts as done with the next message.
+
+    Args:
+        program: Decides turns; its registry holds the flows.
+
+    Returns:
+        A node for ``StateGraph(UnderstandState)``, for ``invoke`` and ``ainvoke``.
+
+    Raises:
+        InputError: when it runs: the last message is not a ``HumanMessage``, or its text cannot be taken.
+    """
+
+    def understand(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        memory, turn, message_id = _opened(state, config)
+        return _applied(program, memory, program.decide(turn), message_id)
+
+    async def aunderstand(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        memory, turn, message_id = _opened(state, config)
+        return _applied(program, memory, await program.adecide(turn), message_id)
+
+    return RunnableLambda(understand, aunderstand, name="understand")
+
+
+def _opened(state: Mapping[str, Any], config: RunnableConfig) -> tuple[WorkingMemory, Turn, str]:
+    """The conversation, the turn of its last message, and that message's id."""
+    given = config.get("configurable", {})
+    thread = str(given.get("thread_id") or "thread")
+    user = str(given.get("user_id") or thread)
+    messages = state.get("messages") or []
+    if not messages or messages[-1].type != "human":
+        raise InputError(
+            "The last message is not of the user",
+            where="messages",
+            remedy="Append a HumanMessage before this node.",
+        )
+    last, stored = messages[-1], state.get("memory")
+    memory = (
+        WorkingMemory.model_validate(stored)
+        if stored
+        else WorkingMemory(conversation_id=thread, user_id=user)
+    )
+    message_id = last.id or f"message-{len(messages)}"
+    earlier = [
+        Message(
+            id=message.id or f"message-{number + 1}",
+            conversation_id=memory.conversation_id,
+            user_id=memory.user_id,
+            role=_ROLES[message.type],
+            original_content=str(message.text),
+            timestamp=number,
+        )
+        for number, message in enumerate(messages[:-1])
+        if message.type in _ROLES and str(message.text).strip()
+    ]
+    kept, summaries = prune(earlier)
+    passed_on = {name: given[name] for name in _PASSED_ON if name in given}
+    incoming = QueuedMessage(
+        message_id=message_id, user_id=user, text=clean_message(thread, str(last.text)), **passed_on
+    )
+    turn = build_turn(memory, incoming, kept, summaries=summaries, now=dt.datetime.now(dt.UTC))
+    return memory, turn, message_id
+
+
+def _applied(
+    program: TurnProgram, memory: WorkingMemory, decision: TurnDecision, message_id: str
+) -> dict[str, Any]:
+    after, step = apply(memory, decision, program.registry, message_id=message_id)
+    after.last_agent_response = step.text or after.last_agent_response
+    handled = ProcessedMessage(message_id=message_id, next_step=step, reply=step.reply)
+    after.processed = [*after.processed, handled][-PROCESSED_KEPT:]
+    return {
+        "memory": after.model_dump(mode="json"),
+        "decision": decision.model_dump(mode="json"),
+        "next_step": step.record(),
+        "last_response": step.reply,
+        **mirror(after),
+    }

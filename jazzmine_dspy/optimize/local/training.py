@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jazzmine_dspy.artifacts.recall import recall_numbers
+from jazzmine_dspy.artifacts.loading import recall_numbers
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.reliability import Reliability, reliability_of
 from jazzmine_dspy.models.errors import DatasetError

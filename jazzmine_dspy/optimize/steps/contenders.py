@@ -23,8 +23,8 @@ from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn, with_states
 from jazzmine_dspy.optimize.state import Contender, Kind, LocalFit, RunState
 from jazzmine_dspy.optimize.steps.local import holdouts
+from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.decider import DECIDERS, DecidedTurn, Decider
-from jazzmine_dspy.program.patience import DEADLINE
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -25,9 +25,8 @@ from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
 from jazzmine_dspy.optimize.steps.choose import MARGIN
 from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
-from jazzmine_dspy.program.prompts import states_of
+from jazzmine_dspy.program.prompts import in_wording, states_of
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.program.wording import in_wording
 
 
 def turns_to_compile_on(context: RunContext, program: TurnProgram, dev_a: Sequence[Example]) -> list[Example]:

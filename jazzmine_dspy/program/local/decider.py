@@ -8,7 +8,7 @@ from jazzmine_dspy.models.decision import Enhancement, Selection, Stage, StageRe
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.denials import without_denied
-from jazzmine_dspy.program.feeling import feeling_head
+from jazzmine_dspy.program.finish import feeling_head
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.closed import Closed, read_closed

@@ -20,8 +20,8 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.optimizers.few_shot import PREFIX_NOTE, nearest
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.program.nearest import shown
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.prompts import shown
 
 ASKED = "how late is the reading room open on sundays"
 
