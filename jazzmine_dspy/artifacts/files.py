@@ -31,6 +31,19 @@ for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # where the system has t
 AGAIN = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
 
 
+def aside(folder: Path) -> str:
+    """How the name of a folder begins to which a save moves the program that it replaces, for a moment."""
+    return f".{folder.name}-old-"
+
+
+def is_replaced(folder: Path) -> bool:
+    """Whether a program is being replaced there just now, or a save was broken off at that."""
+    try:
+        return any(path.name.startswith(aside(folder)) for path in folder.parent.iterdir())
+    except OSError:
+        return False
+
+
 def check_names(names: Iterable[object], where: Path) -> None:
     """Refuse names that no artefact has: a manifest names files of its folder, and nothing else.
 
@@ -94,7 +107,8 @@ def find(name: str | Path) -> Path:
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
     for place in places:
         with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
-            if (place / MANIFEST).is_file():
+            # One that is just being replaced is there again in a moment; reading it waits for that.
+            if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
                 return place
     remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
     if text.endswith(".json"):

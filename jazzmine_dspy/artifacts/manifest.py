@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazzmine_dspy._version import __version__
-from jazzmine_dspy.artifacts.files import AGAIN, MANIFEST, check_names, read_file
+from jazzmine_dspy.artifacts.files import AGAIN, MANIFEST, check_names, is_replaced, read_file
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.models.parsing import MalformedError, from_json
@@ -20,6 +21,9 @@ FORMAT = 4
 """Layout of an artefact that this version writes and reads: the policy names deciders."""
 
 _REQUIRED = ("program.json", "policy.json", "flows.yaml", "examples.jsonl")
+_ATTEMPTS = 20
+_PAUSE = 0.01
+"""Seconds between attempts while a program is replaced, which takes two renames."""
 
 
 class _Fact(BaseModel):
@@ -85,9 +89,32 @@ def read_checked(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     Raises:
         ArtifactError: as :func:`read_manifest`.
     """
-    raw = read_file(folder, MANIFEST)
+    for _ in range(_ATTEMPTS - 1):
+        raw = b""
+        try:
+            raw = read_file(folder, MANIFEST)
+            return _checked(folder, raw)
+        except ArtifactError:
+            if not _replaced(folder, raw):
+                raise
+    return _checked(folder, read_file(folder, MANIFEST))
+
+
+def _replaced(folder: Path, raw: bytes) -> bool:
+    """Whether another process saves a program here just now, or has done so since the manifest was read."""
+    if is_replaced(folder):
+        time.sleep(_PAUSE)
+        return True
+    try:
+        return read_file(folder, MANIFEST) != raw
+    except ArtifactError:
+        return False
+
+
+def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     path = folder / MANIFEST
     manifest = _parsed(raw, path)
+    _check_format(manifest, path)
     # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
     content = {key: value for key, value in manifest.items() if key != "sha256"}
     if manifest.get("sha256") != sha256(content) or raw != pretty(manifest):
@@ -120,6 +147,10 @@ def _parsed(raw: bytes, path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise ArtifactError("The manifest is damaged", where=str(path), remedy=AGAIN)
+    return manifest
+
+
+def _check_format(manifest: dict[str, Any], path: Path) -> None:
     if manifest["format"] > FORMAT:
         raise ArtifactError(
             f"The program has format {manifest['format']}, this version reads {FORMAT}",
@@ -133,7 +164,6 @@ def _parsed(raw: bytes, path: Path) -> dict[str, Any]:
             remedy="Compile it again with 'jazzmine-dspy optimize', or install the version that compiled it: "
             f"{str(manifest.get('code'))[:40]}.",
         )
-    return manifest
 
 
 def _check_shape(manifest: dict[str, Any], path: Path) -> None:

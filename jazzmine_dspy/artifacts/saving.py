@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from jazzmine_dspy.artifacts.files import MANIFEST
+from jazzmine_dspy.artifacts.files import MANIFEST, aside
 from jazzmine_dspy.artifacts.loading import heads_to_files
 from jazzmine_dspy.artifacts.manifest import manifest_of, pretty
 from jazzmine_dspy.models.base import canonical_json
@@ -18,6 +21,11 @@ from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS
+
+_ATTEMPTS = 50
+_LOOKS = 5
+_PAUSE = 0.01
+"""Seconds between two looks at a folder that seems to hold something else than a program."""
 
 
 def save(
@@ -96,7 +104,7 @@ def save(
             for file, content in files.items():
                 (fresh / file).write_bytes(content)
             fresh.chmod(0o755)
-            _replace(folder, fresh)
+            _swap(fresh, folder)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError as error:
@@ -138,7 +146,7 @@ def check_target(folder: str | Path) -> None:
         raise ArtifactError(
             "A program needs a folder of its own", where=str(folder), remedy="Name another --out."
         )
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+    if _holds_something_else(folder):
         raise ArtifactError(
             "The folder holds something else than a program, which would be lost",
             where=str(folder),
@@ -146,17 +154,46 @@ def check_target(folder: str | Path) -> None:
         )
 
 
-def _replace(folder: Path, fresh: Path) -> None:
-    """Put the new folder in the place of the one there; a crash between leaves the old one beside it."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-    old = aside / folder.name
-    try:
-        if folder.exists():
-            folder.rename(old)
-        fresh.rename(folder)
-    except OSError:
-        if old.exists():
-            old.rename(folder)
-        raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+def _holds_something_else(folder: Path) -> bool:
+    # Looked at again: while another process puts its program there, the folder is away for a moment.
+    for _ in range(_LOOKS):
+        try:
+            if not folder.is_dir() or not any(folder.iterdir()) or (folder / MANIFEST).is_file():
+                return False
+        except FileNotFoundError:
+            return False
+        time.sleep(_PAUSE)
+    return True
+
+
+def _swap(fresh: Path, folder: Path) -> None:
+    """Put the new folder in the place of the one there; a crash between leaves the old one beside it.
+
+    Of several that save at once, each replaces a whole program by a whole one, and the last one stays.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            fresh.rename(folder)
+            return
+        except OSError as error:
+            if not folder.is_dir() or error.errno not in (
+                errno.ENOTEMPTY,
+                errno.EEXIST,
+                errno.EACCES,
+                errno.EPERM,
+            ):
+                raise
+        old = Path(tempfile.mkdtemp(prefix=aside(folder), dir=folder.parent))
+        with contextlib.suppress(FileNotFoundError):  # another has moved it already
+            folder.rename(old / folder.name)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.exists():
+                (old / folder.name).rename(folder)
+                raise
+        else:
+            return
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+    raise OSError(errno.EBUSY, "Others save a program there again and again")
