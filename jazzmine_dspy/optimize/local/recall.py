@@ -148,7 +148,7 @@ def fit_recall(
     turns = draw(turns, SAMPLE, seed * 7919 + 11)
     if not turns:
         return FittedRecall(RecallSettings(), tuple(examples), ())
-    questions = [Question(turn, *recall_query(turn.turn, turn.turn.text, registry)) for turn in turns]
+    questions = _questions(registry, turns)
     texts = [text for flow in registry.values() for text in flow.examples]
     warm(embedder, [*texts, *(e.turn.text for e in train), *(each.query for each in questions)])
     default = RecallSettings()
@@ -172,6 +172,10 @@ def fit_recall(
     tried[best_place] = replace(tried[best_place], kept=True)
     settings, steps = _fit_settings(lists, default, best, any(each.summaries for each in questions))
     return FittedRecall(settings, tuple(examples) if best_place == 2 else (), (*tried, *steps))
+
+
+def _questions(registry: FlowRegistry, examples: Sequence[Example]) -> list[Question]:
+    return [Question(e, *recall_query(e.turn, e.turn.text, registry)) for e in examples]
 
 
 class _RankedLists:
