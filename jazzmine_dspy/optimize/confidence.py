@@ -239,7 +239,7 @@ def audit(
         InputError: the program has no gate, or no turn has labelled commands.
     """
     policy = program.policy
-    model = in_force(policy.turn_confidence, acts_head(program.bindings))
+    model = in_force(policy.turn_confidence, acts_head(program.bindings, program.registry))
     if model is None:
         raise InputError(
             "The program has no gate to audit",

@@ -175,6 +175,7 @@ class Recipe(Value):
             ``understand`` show ``history_shown`` messages.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
         head: Whether a head of selection is trained and judged too; left out, only where no commands are labelled.
+            ``only`` judges no local program without one.
         acts: Whether labels move the package's weights.
         recall: Whether the run fits what recall's index holds and how it ranks.
         deciders: Deciders of other packages that are judged too, alone and before the language model.
@@ -205,7 +206,7 @@ class Recipe(Value):
     history_window: int = Field(default=USER_TURNS, ge=1, le=50)
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
-    head: bool | None = None
+    head: bool | Literal["only"] | None = None
     acts: bool = True
     recall: bool = True
     deciders: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)

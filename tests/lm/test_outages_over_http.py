@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_what_the_first_call_imports_takes_nothing_of_the_deadline(
 
     with FakeOpenAI(key=KEY, flavour="vllm") as server:
         program = program_of(server).bind(clock=lambda: clock[0])
-        monkeypatch.setattr(asking, "is_ready", lambda _: False)
+        monkeypatch.setattr(asking, "READY", WeakSet())
         monkeypatch.setattr(asking, "make_ready", imports)
         assert decide(program, style).stages["enhance"].source == "lm"
     assert imported

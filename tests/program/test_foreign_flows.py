@@ -6,11 +6,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jazzmine_dspy
 from foreign_registries import MISSING, Case, Flow, cases
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
+from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR, SelectionHead
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -195,3 +198,22 @@ def test_ten_registries_of_public_data(embedder: FastembedEmbedder) -> None:
     print(f"off topic: {off}, floor {floor_off}, of 300; right: {right}, floor {floor_right}, of {n}")
     assert off <= 20
     assert right >= floor_right
+
+
+@pytest.mark.row("A9")
+def test_labels_of_other_flows_change_nothing_for_flows_that_they_did_not_teach(
+    embedder: FastembedEmbedder,
+) -> None:
+    package = shipped_head(embedder)
+    assert package is not None
+    moved = np.full((len(package.weights), 2), 5.0)
+    head = Acts(package.weights, package.scales, package.sure, package.gate, ("", "pay_bill"), moved)
+    base = jazzmine_dspy.load("base", flows=RESTAURANT.registry, embedder=embedder)
+    taught = base.bind(heads={"understand": head})
+    for text in (*RESTAURANT.off_topic, *(text for text, _ in RESTAURANT.in_scope)):
+        assert taught.decide(text=text).selection == base.decide(text=text).selection, text
+    bill = jazzmine_dspy.models.flows.Flow(name="pay_bill", description="Pay.", examples=["pay the bill"])
+    known = jazzmine_dspy.load("base", flows=[*RESTAURANT.registry, bill], embedder=embedder)
+    changed = known.bind(heads={"understand": head})
+    texts = [text for text, _ in RESTAURANT.in_scope]
+    assert any(changed.decide(text=text).selection != known.decide(text=text).selection for text in texts)

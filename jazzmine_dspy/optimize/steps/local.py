@@ -62,7 +62,8 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
 def _fit_weights(context: RunContext, state: RunState) -> LocalFit | None:
     """Move the package's weights by labels and judge the result out of fold; None if no commands are labelled."""
     pool = list(context.dataset.examples(*PARTS))
-    if not context.recipe.acts or state.base.bindings.embedder is None:
+    recipe = context.recipe
+    if not recipe.acts or recipe.head == "only" or state.base.bindings.embedder is None:
         return None
     if all(example.labels.commands is None for example in pool):
         return None

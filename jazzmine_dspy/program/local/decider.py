@@ -118,7 +118,7 @@ def confidence_model(state: TurnState) -> TurnConfidence | None:
     The model of the package applies if a choosable flow is not in the fitted one. None if neither fits the head of the
     commands.
     """
-    head, fitted = acts_head(state.bindings), state.policy.turn_confidence
+    head, fitted = acts_head(state.bindings, state.registry), state.policy.turn_confidence
     if fitted is None or not fitted.flows or set(state.choosable) <= set(fitted.flows):
         return in_force(fitted, head)
     # Labels change the head of the package, but not its confidence for flows that they do not cover.

@@ -59,7 +59,7 @@ def read_starts(state: TurnState) -> StartReading:
 
     Returns an empty reading unless both the head of the commands and the embedding model are the package's own.
     """
-    head = acts_head(state.bindings)
+    head = acts_head(state.bindings, state.registry)
     if not isinstance(head, Acts) or shipped_head(state.bindings.embedder) is None:
         return StartReading()
     turn = state.turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,9 +41,18 @@ class Understanding(NamedTuple):
     cause: str = ""
 
 
-def acts_head(bindings: Bindings) -> HeadPort[Any] | None:
-    """Return the bound head of the commands, or the shipped one if its embedding model is bound."""
-    return bindings.heads.get("understand") or shipped_head(bindings.embedder)
+def acts_head(bindings: Bindings, flows: Collection[str]) -> HeadPort[Any] | None:
+    """Return the bound head of the commands, or the shipped one if its embedding model is bound.
+
+    The shipped one also decides where labels changed the bound head, but taught it none of the flows.
+
+    Args:
+        bindings: What is bound.
+        flows: Names of the registry's flows.
+    """
+    head, shipped = bindings.heads.get("understand"), shipped_head(bindings.embedder)
+    learnt_others = isinstance(head, Acts) and bool(head.flows) and not set(head.flows) & set(flows)
+    return shipped if head is None or (learnt_others and shipped is not None) else head
 
 
 def understand(
@@ -64,7 +73,7 @@ def understand(
         return Understanding(tuple(values), 1.0, "rule")
     if closed is not None and closed.commands is not None:
         return Understanding(closed.commands, 1.0, "rule")
-    head = acts_head(state.bindings) if models else None
+    head = acts_head(state.bindings, state.registry) if models else None
     cause = ""
     if head is not None:
         try:
