@@ -206,8 +206,8 @@ def test_labels_of_other_flows_change_nothing_for_flows_that_they_did_not_teach(
 ) -> None:
     package = shipped_head(embedder)
     assert package is not None
-    moved = np.full((len(package.weights), 2), 5.0)
-    head = Acts(package.weights, package.scales, package.sure, package.gate, ("", "pay_bill"), moved)
+    nothing = np.zeros_like(package.weights)
+    head = Acts(nothing, package.scales, package.sure, package.gate, ("pay_bill",), nothing[:, :1])
     base = jazzmine_dspy.load("base", flows=RESTAURANT.registry, embedder=embedder)
     taught = base.bind(heads={"understand": head})
     for text in (*RESTAURANT.off_topic, *(text for text, _ in RESTAURANT.in_scope)):
