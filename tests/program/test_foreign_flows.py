@@ -208,12 +208,13 @@ def test_labels_of_other_flows_change_nothing_for_flows_that_they_did_not_teach(
     assert package is not None
     nothing = np.zeros_like(package.weights)
     head = Acts(nothing, package.scales, package.sure, package.gate, ("pay_bill",), nothing[:, :1])
-    base = jazzmine_dspy.load("base", flows=RESTAURANT.registry, embedder=embedder)
-    taught = base.bind(heads={"understand": head})
-    for text in (*RESTAURANT.off_topic, *(text for text, _ in RESTAURANT.in_scope)):
-        assert taught.decide(text=text).selection == base.decide(text=text).selection, text
     bill = jazzmine_dspy.models.flows.Flow(name="pay_bill", description="Pay.", examples=["pay the bill"])
-    known = jazzmine_dspy.load("base", flows=[*RESTAURANT.registry, bill], embedder=embedder)
-    changed = known.bind(heads={"understand": head})
-    texts = [text for text, _ in RESTAURANT.in_scope]
-    assert any(changed.decide(text=text).selection != known.decide(text=text).selection for text in texts)
+    texts = [*RESTAURANT.off_topic, *(text for text, _ in RESTAURANT.in_scope)]
+
+    def selections(flows: list[Any], heads: dict[Any, Any]) -> list[Any]:
+        program = jazzmine_dspy.load("base", flows=flows, embedder=embedder).bind(heads=heads)
+        return [program.decide(text=text).selection for text in texts]
+
+    others = list(RESTAURANT.registry)
+    assert selections(others, {"understand": head}) == selections(others, {})
+    assert selections([*others, bill], {"understand": head}) != selections([*others, bill], {})
