@@ -44,7 +44,7 @@ class Understanding(NamedTuple):
 def acts_head(bindings: Bindings, flows: Collection[str]) -> HeadPort[Any] | None:
     """Return the bound head of the commands, or the shipped one if its embedding model is bound.
 
-    The shipped one also decides where labels changed the bound head, but taught it none of the flows.
+    The shipped one also decides if labels changed the bound head without teaching it any of the flows.
 
     Args:
         bindings: What is bound.

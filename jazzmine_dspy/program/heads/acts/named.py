@@ -331,7 +331,10 @@ def _thing(flow: Flow, text: str, *, wished: bool) -> str | None:
 
 
 def _only_phrase(flow: Flow, text: str) -> str | None:
-    """The only noun phrase of a message, without words of the flow and words that name nothing."""
+    """The only noun phrase of a message, without words of the flow and words that name nothing.
+
+    A phrase that ends in a verb ("the picture showed") is none.
+    """
     own = _own_words(flow)
     phrases: list[str] = []
     if len(text.split()) > _MESSAGE:
