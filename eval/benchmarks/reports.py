@@ -44,10 +44,10 @@ def cases(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def judged(name: str) -> Iterator[Verdict]:
-    """Decides each case of a file with the shipped program and no language model."""
+def judged(name: str, program: str = "support") -> Iterator[Verdict]:
+    """Decides each case of a file with a program of the package and no language model."""
     for case in cases(name):
-        decision = _program(case["registry"]).decide(Turn(**case["turn"]))
+        decision = _program(case["registry"], program).decide(Turn(**case["turn"]))
         yield judge(
             case, [command.model_dump(mode="json", exclude_none=True) for command in decision.commands]
         )
@@ -84,8 +84,8 @@ def _key(command: Mapping[str, Any]) -> str:
     return json.dumps(told, sort_keys=True)
 
 
-@lru_cache(maxsize=8)
-def _program(registry: str) -> TurnProgram:
+@lru_cache(maxsize=16)
+def _program(registry: str, program: str = "support") -> TurnProgram:
     told = json.loads((CASES / "registries.json").read_text("utf-8"))[registry]
     flows = FlowRegistry(told["flows"], region=told["region"], currency=told["currency"])
-    return load("support", flows=flows, lm=None)
+    return load(program, flows=flows, lm=None)

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import close_pair, margin_of
 from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
-from jazzmine_dspy.program.heads.acts.readings import free_text, whole_value
+from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
@@ -29,6 +30,9 @@ A head that has learnt the flows is more confident, so its threshold is higher."
 
 _LONG_LIKELY, _EVEN = 0.7, 0.33
 """Least probability of the best flow, of a long message and of any: below it the user is asked which is meant."""
+
+_ANSWER_LIKELY = 0.7
+"""Least probability of a start if the message may as well be the answer that the assistant asked for."""
 
 _CUTS = 2
 """Number of cuts of a message to try."""
@@ -128,7 +132,8 @@ _NOTHING = Starts((), 0.0)
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
     """Return the flow that a message starts, if any, and the two to clarify, if they are too close."""
-    if estimate.probability < LIKELY:
+    least = _ANSWER_LIKELY if state.awaited is not None and _may_answer(state.awaited, state) else LIKELY
+    if estimate.probability < least:
         return [], []
     chosen = [estimate.ranking[0][0]]
     likely = estimate.ranking[0][1]
@@ -139,6 +144,13 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
     margin = margin_of(state.policy, kind, chosen, state.registry)
     pair = close_pair(shares, chosen, 1.0 if estimate.vague >= LIKELY or likely < _EVEN else margin)
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
+
+
+def _may_answer(slot: Slot, state: TurnState) -> bool:
+    """Whether any text is a value of a slot, or the message holds one."""
+    return (slot.type in ("text", "list") and not slot.pattern) or bool(
+        values_in(slot, state.turn.text, state.at)
+    )
 
 
 def by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
