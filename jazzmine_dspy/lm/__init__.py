@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.deferred import deferred_lm
-    from jazzmine_dspy.lm.engines import AsyncEngine, Engine, call_deadline
+    from jazzmine_dspy.lm.engines import AsyncEngine, Engine, ScriptedEngine, call_deadline, scripted_lm
     from jazzmine_dspy.lm.errors import (
         BudgetExhausted,
         EngineError,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from jazzmine_dspy.lm.recording import Recording, recorded_lm
     from jazzmine_dspy.lm.replay import ReplayStore, is_replay, replayed
     from jazzmine_dspy.lm.resolve import resolve_lm
-    from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
 
 __all__ = [
     "AsyncEngine",
@@ -95,8 +94,8 @@ _HOMES = {
     "is_replay": "replay",
     "replayed": "replay",
     "resolve_lm": "resolve",
-    "ScriptedEngine": "scripted",
-    "scripted_lm": "scripted",
+    "ScriptedEngine": "engines",
+    "scripted_lm": "engines",
 }
 
 

@@ -13,10 +13,15 @@ from dspy.clients.backend_selection import CLIENT_KEYS
 from dspy.clients.execution import _engine, prepare
 from dspy.lm15 import Request, Response
 
-from jazzmine_dspy.lm.answer_limit import limit_name, native_limit_name, with_limit_named
 from jazzmine_dspy.lm.engines import Engine, engine_identity, unwrap, with_engine
 from jazzmine_dspy.lm.errors import LMSettingsError
-from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
+from jazzmine_dspy.lm.providers import (
+    configure_for_provider,
+    limit_name,
+    native_limit_name,
+    schema_support,
+    with_limit_named,
+)
 
 
 class NativeEngine(Engine):

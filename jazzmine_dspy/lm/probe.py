@@ -9,10 +9,16 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
-from jazzmine_dspy.lm.answer_limit import answer_limit, refused_parameter
 from jazzmine_dspy.lm.attempts import Listener, check_answered
 from jazzmine_dspy.lm.native import limit_named
-from jazzmine_dspy.lm.providers import Support, configure_for_provider, quirks_of, schema_support
+from jazzmine_dspy.lm.providers import (
+    Support,
+    answer_limit,
+    configure_for_provider,
+    quirks_of,
+    refused_parameter,
+    schema_support,
+)
 
 _WORD = "zebra-7"
 _PROMPT = "Answer with one JSON object whose only key is 'word'; its value is any word."

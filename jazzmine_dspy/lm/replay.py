@@ -6,7 +6,6 @@ first time, and lives in a file of the project's own.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import threading
@@ -90,13 +89,15 @@ class ReplayStore(Shared):
 
     def get(self, key: str) -> Response | None:
         """The stored answer, or None. `key` is that of `key()`."""
-        with self._lock:
-            row = self._connection.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
-            if row is None or (self._own is not None and key not in self._own):
-                return None
+        if self._own is not None and key not in self._own:
+            return None
+        row = self._execute("SELECT response FROM answers WHERE key = ?", key)
+        if row is None:
+            return None
         try:
             return cast("Response", response_from_dict(json.loads(row[0])))
         except Exception as error:
+            self._execute("DELETE FROM answers WHERE key = ? AND response = ?", key, row[0])
             warnings.warn(
                 f"{self.path}: the entry {key[:12]} is damaged and is asked anew ({format_error(error)})",
                 LMWarning,
@@ -107,19 +108,18 @@ class ReplayStore(Shared):
     def put(self, key: str, response: Response) -> None:
         """Store an answer. What another process has stored meanwhile stays, so that all see the same."""
         text = json.dumps(response_to_dict(response), sort_keys=True)
-        with self._lock, contextlib.closing(self._connection.cursor()) as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
-            row = cursor.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
-            replaces = self._own is not None and key not in self._own
-            if row is None or replaces or not _readable(row[0]):
-                cursor.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
-            cursor.execute("COMMIT")
-            if self._own is not None:
-                self._own.add(key)
+        kept = "IGNORE" if self._own is None or key in self._own else "REPLACE"
+        self._execute(f"INSERT OR {kept} INTO answers VALUES (?, ?)", key, text)
+        if self._own is not None:
+            self._own.add(key)
 
     def __len__(self) -> int:
+        return int(self._execute("SELECT count(*) FROM answers")[0])
+
+    def _execute(self, statement: str, *values: str) -> Any:
+        """Run a statement; the first row of its result."""
         with self._lock:
-            return int(self._connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+            return self._connection.execute(statement, values).fetchone()
 
     def close(self) -> None:
         """Close the file."""
@@ -170,8 +170,7 @@ class ReplayEngine(Wrapper):
             return cast("Response", self.inner.complete(request))
         # By the digest's first byte: the number of calls then does not depend on how many threads ask at once.
         with self._locks[int(key[:2], 16)]:
-            stored = self.store.get(key)
-            if stored is not None and is_answer(stored):
+            if (stored := self.store.get(key)) is not None:
                 return mark_replay(stored)
             response: Response = self.inner.complete(request)
             # A truncated answer is as repeatable as any other.
@@ -204,10 +203,3 @@ def is_answer(response: Response) -> bool:
     outcome = outcome_of(response)
     answered = bool(outcome.text.strip()) or outcome.finish == "tool_call"
     return answered and outcome.finish not in ("content_filter", "error")
-
-
-def _readable(text: str) -> bool:
-    try:
-        return is_answer(response_from_dict(json.loads(text)))
-    except Exception:
-        return False
