@@ -33,6 +33,7 @@ OTHERS: dict[str, Any] = {
     "reasoning_steps": ["step"],
     "errors": ["late"],
 }
+CALL: dict[str, Any] = {"purpose": "decision", "model": "m", "prompt_tokens": 3, "completion_tokens": 2}
 IMMUTABLE: dict[str, Any] = {
     "id": "c1-m1",
     "role": "system",
@@ -50,18 +51,16 @@ async def _fill(store: MessageStore) -> None:
     await store.store_message(message(1, "c2"))
 
 
-def _call(**fields: Any) -> LLMCallRecord:
-    return LLMCallRecord(purpose="decision", model="m", prompt_tokens=3, completion_tokens=2, **fields)
-
-
 class ConversationSuite(Suite):
     """Conversations: storing, listing, updating, and deleting them with all that belongs to them."""
 
-    async def test_a_conversation_comes_back(self, store: MessageStore) -> None:
+    async def test_a_conversation_comes_back_and_closing_twice_is_fine(self, store: MessageStore) -> None:
         full = conversation(title="Zwei Lampen 🪔", created_at=5, last_updated_at=9)
         await store.store_conversation(full)
         assert await store.get_conversation("c1") == full
         assert await store.get_conversation("c2") is None
+        await store.close()
+        await store.close()
 
     async def test_pages_of_conversations_by_user_and_agent(self, store: MessageStore) -> None:
         for number in range(5):
@@ -142,11 +141,6 @@ class ConversationSuite(Suite):
         await store.store_message(message(1))
         assert await store.delete_conversation("c1")
         assert await store.get_message("c1-m1") is None
-
-    async def test_closing_twice_is_fine(self, store: MessageStore) -> None:
-        await store.store_message(message(1))
-        await store.close()
-        await store.close()
 
 
 class MessageSuite(Suite):
@@ -356,22 +350,23 @@ class TraceSuite(Suite):
     async def test_a_full_trace_comes_back(self, store: MessageStore) -> None:
         data: dict[str, Any] = {"rows": [{"ß": None, "n": 1.5}], "": [], "text": "x" * 100_000}
         full = trace(
-            llm_calls=[_call(latency_ms=0.1), _call(success=False, error="timed out")],
+            llm_calls=[
+                LLMCallRecord(**CALL, latency_ms=0.1),
+                LLMCallRecord(**CALL, success=False, error="timed out"),
+            ],
             tool_traces=[ToolTrace(tool_name="find", final_data=data, traceback="Trace\n  back")],
             slot_events=[SlotEvent(flow_name="f", slot_name="s", value=["a", 1])],
             total_latency_ms=12.5,
         )
         await store.store_turn_trace(full)
-        stored = await store.get_turn_trace("t1")
-        assert stored == full
-        assert stored is not None
-        assert stored.total_tokens == 10
+        assert await store.get_turn_trace("t1") == full
+        assert full.total_tokens == 10
         assert await store.get_turn_trace("t2") is None
         assert await store.get_turn_trace_by_message_id("c1-m2") is None
 
     async def test_a_trace_moves_from_the_message_to_the_reply(self, store: MessageStore) -> None:
-        await store.store_turn_trace(trace(conversation_id="", llm_calls=[_call()]))
-        moved = trace(message_id="c1-m2", llm_calls=[_call()], total_latency_ms=9.0)
+        await store.store_turn_trace(trace(conversation_id="", llm_calls=[LLMCallRecord(**CALL)]))
+        moved = trace(message_id="c1-m2", llm_calls=[LLMCallRecord(**CALL)], total_latency_ms=9.0)
         await store.store_turn_trace(moved)
         assert await store.get_turn_trace_by_message_id("c1-m2") == moved
         assert await store.get_turn_trace_by_message_id("c1-m1") == moved
