@@ -23,6 +23,7 @@ from jazzmine_dspy.memory.procedural.engine import (
     Query,
     dimension_error,
     folder_error,
+    sparse_vector,
 )
 from jazzmine_dspy.models.errors import JazzmineError
 
@@ -94,13 +95,13 @@ class EdgeEngine:
                     nearest = edge.Query.Nearest(query.dense.tolist(), using=spec.dense)
                     params = _EXACT if is_small else _RESCORED
                 else:
-                    nearest = edge.Query.Nearest(_sparse(query.sparse), using=spec.sparse)
+                    nearest = edge.Query.Nearest(sparse_vector(query.sparse, edge), using=spec.sparse)
                     params = _RECOUNTED if spec.name in self._recounted else None
                 requests.append(
                     edge.QueryRequest(
                         limit=limit,
                         query=nearest,
-                        filter=_filter(where),
+                        filter=where.of(edge),
                         params=params,
                         with_payload=list(fields) or False,
                     )
@@ -112,9 +113,7 @@ class EdgeEngine:
         """Write points; an id that exists is replaced."""
         shard = self._shard(spec, creates=True)
         with self._errors():
-            batch = [
-                edge.Point(point.id, point.vectors(spec, _sparse), dict(point.payload)) for point in points
-            ]
+            batch = [edge.Point(point.id, point.vectors(spec, edge), dict(point.payload)) for point in points]
             shard.update(edge.UpdateOperation.upsert_points(batch))
 
     def delete(self, spec: CollectionSpec, ids: Sequence[str]) -> None:
@@ -135,7 +134,7 @@ class EdgeEngine:
             with self._errors():
                 records, offset = shard.scroll(
                     edge.ScrollRequest(
-                        limit=_PAGE, offset=offset, filter=_filter(where), with_payload=list(fields) or True
+                        limit=_PAGE, offset=offset, filter=where.of(edge), with_payload=list(fields) or True
                     )
                 )
             for record in records:
@@ -222,16 +221,3 @@ def _close(shards: dict[str, tuple[Any, edge.EdgeShard]], temporary: Path | None
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _sparse(vector: tuple[list[int], list[float]]) -> edge.SparseVector:
-    return edge.SparseVector(indices=vector[0], values=vector[1])
-
-
-def _filter(where: Filter) -> edge.Filter | None:
-    def conditions(part: Mapping[str, Sequence[str]]) -> list[Any]:
-        return [edge.FieldCondition(key, match=edge.MatchAny(list(values))) for key, values in part.items()]
-
-    if where == ALL:
-        return None
-    return edge.Filter(must=conditions(where.must), must_not=conditions(where.must_not))

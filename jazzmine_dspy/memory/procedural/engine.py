@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -45,9 +45,9 @@ class Point(NamedTuple):
     sparse: SparseVector
     payload: Mapping[str, Any]
 
-    def vectors(self, spec: CollectionSpec, sparse: Callable[[SparseVector], Any]) -> dict[str, Any]:
-        """The vectors by their names, the sparse one as an engine writes it; a point without words is no document."""
-        words = {spec.sparse: sparse(self.sparse)} if self.sparse[0] else {}
+    def vectors(self, spec: CollectionSpec, library: Any) -> dict[str, Any]:
+        """The vectors by their names, as a library takes them; a point without words is no document."""
+        words = {spec.sparse: sparse_vector(self.sparse, library)} if self.sparse[0] else {}
         return {spec.dense: self.dense.tolist(), **words}
 
 
@@ -72,8 +72,26 @@ class Filter(NamedTuple):
     must: Mapping[str, Sequence[str]] = _NO_CONDITION
     must_not: Mapping[str, Sequence[str]] = _NO_CONDITION
 
+    def of(self, library: Any) -> Any:
+        """The same as a library takes it; None where every point counts."""
+        if self == ALL:
+            return None
+        must, must_not = (
+            [
+                library.FieldCondition(key=key, match=library.MatchAny(any=list(values)))
+                for key, values in part.items()
+            ]
+            for part in self
+        )
+        return library.Filter(must=must, must_not=must_not)
+
 
 ALL = Filter()
+
+
+def sparse_vector(vector: SparseVector, library: Any) -> Any:
+    """A sparse vector as a library takes it: qdrant-client's ``models``, or qdrant-edge, which has the same classes."""
+    return library.SparseVector(indices=vector[0], values=vector[1])
 
 
 @runtime_checkable

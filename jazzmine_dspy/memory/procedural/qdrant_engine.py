@@ -35,6 +35,7 @@ from jazzmine_dspy.memory.procedural.engine import (
     Query,
     dimension_error,
     folder_error,
+    sparse_vector,
 )
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
 
@@ -157,9 +158,11 @@ class QdrantEngine:
         """Return the ``limit`` best points of each query, in one round trip."""
         requests = {
             place: models.QueryRequest(
-                query=query.dense.tolist() if query.dense is not None else _sparse(query.sparse),
+                query=query.dense.tolist()
+                if query.dense is not None
+                else sparse_vector(query.sparse, models),
                 using=spec.dense if query.dense is not None else spec.sparse,
-                filter=_filter(where),
+                filter=where.of(models),
                 limit=limit,
                 with_payload=list(fields) or False,
             )
@@ -178,7 +181,7 @@ class QdrantEngine:
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
         """Write points, and wait until they can be found."""
         structs = [
-            models.PointStruct(id=point.id, vector=point.vectors(spec, _sparse), payload=dict(point.payload))
+            models.PointStruct(id=point.id, vector=point.vectors(spec, models), payload=dict(point.payload))
             for point in points
         ]
         if structs:
@@ -209,7 +212,7 @@ class QdrantEngine:
         """Iterate over all points that pass, a thousand at a time."""
         offset: Any = None
         while True:
-            read = partial(_page, name=spec.name, where=_filter(where), fields=fields, offset=offset)
+            read = partial(_page, name=spec.name, where=where.of(models), fields=fields, offset=offset)
             records, offset = self._call(read, writes=True, missing=([], None))
             for record in records:
                 yield str(record.id), record.payload or {}
@@ -361,22 +364,6 @@ def _page(client: QdrantClient, *, name: str, where: Any, fields: Sequence[str],
         with_payload=list(fields) or True,
         consistency=models.ReadConsistencyType.MAJORITY,
     )
-
-
-def _filter(where: Filter) -> models.Filter | None:
-    def conditions(part: Mapping[str, Sequence[str]]) -> list[Any]:
-        return [
-            models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
-            for key, values in part.items()
-        ]
-
-    if where == ALL:
-        return None
-    return models.Filter(must=conditions(where.must), must_not=conditions(where.must_not))
-
-
-def _sparse(vector: tuple[list[int], list[float]]) -> models.SparseVector:
-    return models.SparseVector(indices=vector[0], values=vector[1])
 
 
 def _status(error: BaseException) -> int:
