@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.dialogue.questions import complete
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
-from jazzmine_dspy.memory.procedural import FlowIndex, with_fallback
+from jazzmine_dspy.memory.procedural import FlowIndex, QdrantProceduralMemory, with_fallback
 from jazzmine_dspy.memory.working import (
     ActionResult,
     InMemoryWorkingMemoryStore,
@@ -42,7 +42,6 @@ from jazzmine_dspy.runtime.turns import (
 )
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.program.decision_cache import DecisionCache
     from jazzmine_dspy.program.ports import RecallPort
     from jazzmine_dspy.program.turn import TurnProgram

@@ -13,12 +13,12 @@ from langgraph.config import get_stream_writer
 from langgraph.graph.message import push_message
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
+from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.runtime.hooks import ends_in_time
 from jazzmine_dspy.runtime.outcome import ActionOutcome
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.working import WorkingMemory
     from jazzmine_dspy.runtime import Runtime
 
 logger = logging.getLogger(__name__)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SparseVector = tuple[list[int], list[float]]
 """Ids of word stems, and their weights."""

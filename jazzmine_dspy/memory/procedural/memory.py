@@ -11,7 +11,7 @@ import ssl
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.procedural import jazzmine_layout, ranking
@@ -30,11 +30,9 @@ from jazzmine_dspy.memory.procedural.recall import (
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport, report, stored_points
 from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.ports import Embedder
+from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import checked_text
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.ports import Embedder
-    from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
 
