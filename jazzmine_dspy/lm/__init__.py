@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.lm.meter import Meter, metered
     from jazzmine_dspy.lm.native import lm_identity
     from jazzmine_dspy.lm.prices import Price, price_of
-    from jazzmine_dspy.lm.recording import Recording, recorded_lm
-    from jazzmine_dspy.lm.replay import ReplayStore, is_replay, replayed
+    from jazzmine_dspy.lm.replay import Recording, ReplayStore, is_replay, recorded_lm, replayed
     from jazzmine_dspy.lm.resolve import resolve_lm
 
 __all__ = [
@@ -88,8 +87,8 @@ _HOMES = {
     "lm_identity": "native",
     "Price": "prices",
     "price_of": "prices",
-    "Recording": "recording",
-    "recorded_lm": "recording",
+    "Recording": "replay",
+    "recorded_lm": "replay",
     "ReplayStore": "replay",
     "is_replay": "replay",
     "replayed": "replay",
