@@ -120,11 +120,11 @@ class ActionRunner:
         if not await ends_in_time(task, self._deadline):
             logger.warning("The action of %r did not end within %g s", name, self._deadline)
             return None, True
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None:
+        try:
+            return task.result(), False
+        except (Exception, asyncio.CancelledError) as error:
             logger.warning("The action of %r has failed: %s", name, format_error(error))
             return None, True
-        return task.result(), False
 
 
 async def _called(function: Action, values: dict[str, Any], action_id: str) -> Any:
