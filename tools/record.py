@@ -28,7 +28,7 @@ from jazzmine_dspy.lm.deferred import (
     read_answers,
     read_rows,
 )
-from jazzmine_dspy.lm.recording import Recording, first_problem
+from jazzmine_dspy.lm.replay import Recording, first_problem
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 

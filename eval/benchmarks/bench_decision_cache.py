@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, FlowIndex
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.program.decision_cache import DecisionCache

@@ -217,7 +217,7 @@ def _hint(error: Exception) -> str:
 
 def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
     from jazzmine_dspy.cli._program_options import resolve
-    from jazzmine_dspy.lm.probe import probe
+    from jazzmine_dspy.lm.native import probe
     from jazzmine_dspy.models.errors import format_error
 
     title = f"language model {name}"

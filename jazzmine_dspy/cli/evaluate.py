@@ -91,7 +91,7 @@ def evaluate(
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval.report import Report, System, write_report
-    from jazzmine_dspy.lm.recording import describe, recording_summary
+    from jazzmine_dspy.lm.replay import describe, recording_summary
 
     out = output()
     labelled = load_dataset(dataset)

@@ -46,7 +46,7 @@ def test(
     Exit code 1: fewer conversations are right than --at-least says. Opening unseen registries is logged in the suite.
     """
     from jazzmine_dspy.eval.suite import load_suite, log_opening, run_suite
-    from jazzmine_dspy.lm.recording import describe, recording_summary
+    from jazzmine_dspy.lm.replay import describe, recording_summary
 
     out = output()
     loaded = load_suite(suite, only=only or ())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.deferred import deferred_lm
-    from jazzmine_dspy.lm.engines import AsyncEngine, Engine, call_deadline
+    from jazzmine_dspy.lm.engines import AsyncEngine, Engine, ScriptedEngine, call_deadline, scripted_lm
     from jazzmine_dspy.lm.errors import (
         BudgetExhausted,
         EngineError,
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from jazzmine_dspy.lm.meter import Meter, metered
     from jazzmine_dspy.lm.native import lm_identity
     from jazzmine_dspy.lm.prices import Price, price_of
-    from jazzmine_dspy.lm.recording import Recording, recorded_lm
-    from jazzmine_dspy.lm.replay import ReplayStore, is_replay, replayed
+    from jazzmine_dspy.lm.replay import Recording, ReplayStore, is_replay, recorded_lm, replayed
     from jazzmine_dspy.lm.resolve import resolve_lm
-    from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
 
 __all__ = [
     "AsyncEngine",
@@ -89,14 +87,14 @@ _HOMES = {
     "lm_identity": "native",
     "Price": "prices",
     "price_of": "prices",
-    "Recording": "recording",
-    "recorded_lm": "recording",
+    "Recording": "replay",
+    "recorded_lm": "replay",
     "ReplayStore": "replay",
     "is_replay": "replay",
     "replayed": "replay",
     "resolve_lm": "resolve",
-    "ScriptedEngine": "scripted",
-    "scripted_lm": "scripted",
+    "ScriptedEngine": "engines",
+    "scripted_lm": "engines",
 }
 
 

@@ -22,10 +22,18 @@ from dspy.utils.exceptions import (
     LMUnsupportedFeatureError,
 )
 
-from jazzmine_dspy.lm.answer_limit import MORE, answer_limit, refused_parameter, refused_size, thinking_room
 from jazzmine_dspy.lm.engines import unwrap
 from jazzmine_dspy.lm.errors import LMFilteredError, LMNoAnswerError
-from jazzmine_dspy.lm.providers import LIMITS, disable_schema, quirks_of
+from jazzmine_dspy.lm.providers import (
+    LIMITS,
+    MORE,
+    answer_limit,
+    disable_schema,
+    quirks_of,
+    refused_parameter,
+    refused_size,
+    thinking_room,
+)
 from jazzmine_dspy.models.errors import AnswerError
 
 WITHOUT = object()

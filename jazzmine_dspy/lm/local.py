@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from dspy.lm15 import (
     Request,
@@ -202,21 +202,18 @@ class LocalEngine(Engine):
         release(self._process, self)
 
     def _whole(self, request: Request, call: Call) -> Response:
-        pieces = self._pieces(request, call, again=True)
-        while True:
-            try:
-                next(pieces)
-            except StopIteration as end:
-                response: Response = end.value
-                return response
+        *_, response = self._pieces(request, call, again=True)
+        return cast("Response", response)
 
     def _events(self, request: Request, call: Call) -> Generator[Any, None, None]:
         yield StreamStartEvent(id=None, model=request.model)
-        response = yield from self._pieces(request, call, again=False)
-        yield StreamEndEvent(finish_reason=response.finish_reason, usage=response.usage)
+        for piece in self._pieces(request, call, again=False):
+            if isinstance(piece, Response):
+                piece = StreamEndEvent(finish_reason=piece.finish_reason, usage=piece.usage)
+            yield piece
 
-    def _pieces(self, request: Request, call: Call, *, again: bool) -> Generator[Any, None, Response]:
-        """The answer in pieces, and whole.
+    def _pieces(self, request: Request, call: Call, *, again: bool) -> Iterator[Any]:
+        """The answer in pieces, and at the end whole.
 
         Args:
             request: The request.
@@ -229,7 +226,8 @@ class LocalEngine(Engine):
             text: list[str] = []
             try:
                 with self._process.slot(call):
-                    return (yield from self._answer(request, call, text))
+                    yield from self._answer(request, call, text)
+                return
             except RefusedError as refused:
                 raise self._refusal(refused.error) from None
             except DiedError as death:
@@ -240,7 +238,7 @@ class LocalEngine(Engine):
                         remedy="Check the free memory; a smaller n_ctx needs less of it.",
                     ) from None
 
-    def _answer(self, request: Request, call: Call, text: list[str]) -> Generator[Any, None, Response]:
+    def _answer(self, request: Request, call: Call, text: list[str]) -> Iterator[Any]:
         process, body = self._process, self._body(request)
         schema = response_schema(request) if self.settings.schema_to_decoder else None
         if schema is not None:
@@ -270,7 +268,7 @@ class LocalEngine(Engine):
         # llama.cpp calls it a stop when the context is full.
         full = (usage.total_tokens or 0) >= self.settings.n_ctx
         finish = "length" if full or finish == "length" else "stop"
-        return text_response(request, "".join(text), finish=finish, usage=usage)
+        yield text_response(request, "".join(text), finish=finish, usage=usage)
 
     def _begin(self, prefix: list[Any], call: Call) -> bool:
         """Bring the cache to the end of the constant part of the prompt; whether it is there.

@@ -1,16 +1,18 @@
-"""A store of answers, so that a run can be repeated without calling the model again.
+"""Answers that were given before: a store that a run replays, and recordings that are evidence.
 
-Unlike DSPy's cache it knows the weights and the engine's settings, marks its answers, counts the same usage as the
-first time, and lives in a file of the project's own.
+Unlike DSPy's cache, the store knows the weights and the engine's settings, marks its answers, counts the same usage as
+the first time, and lives in a file of the project's own.
 """
 
 from __future__ import annotations
 
-import contextlib
+import datetime as dt
 import json
 import sqlite3
 import threading
+import tomllib
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -18,12 +20,24 @@ from typing import Any, Protocol, cast
 import dspy
 from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
 from dspy.lm15 import Request, Response
+from pydantic import Field, ValidationError
 
 from jazzmine_dspy.lm.attempts import outcome_of
-from jazzmine_dspy.lm.engines import Wrapper, request_key
+from jazzmine_dspy.lm.deferred import (
+    RECORDING,
+    REQUESTS,
+    Answer,
+    DeferredEngine,
+    folder_errors,
+    lm_of,
+    read_answers,
+    read_rows,
+)
+from jazzmine_dspy.lm.engines import Wrapper, request_key, unwrap
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.native import wrap
-from jazzmine_dspy.models.base import Shared
+from jazzmine_dspy.models.awaiting import Awaiting, Stale
+from jazzmine_dspy.models.base import Shared, Value
 from jazzmine_dspy.models.errors import InputError, format_error
 
 _MARK = "jazzmine_replayed"
@@ -90,13 +104,15 @@ class ReplayStore(Shared):
 
     def get(self, key: str) -> Response | None:
         """The stored answer, or None. `key` is that of `key()`."""
-        with self._lock:
-            row = self._connection.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
-            if row is None or (self._own is not None and key not in self._own):
-                return None
+        if self._own is not None and key not in self._own:
+            return None
+        row = self._execute("SELECT response FROM answers WHERE key = ?", key)
+        if row is None:
+            return None
         try:
             return cast("Response", response_from_dict(json.loads(row[0])))
         except Exception as error:
+            self._execute("DELETE FROM answers WHERE key = ? AND response = ?", key, row[0])
             warnings.warn(
                 f"{self.path}: the entry {key[:12]} is damaged and is asked anew ({format_error(error)})",
                 LMWarning,
@@ -107,19 +123,18 @@ class ReplayStore(Shared):
     def put(self, key: str, response: Response) -> None:
         """Store an answer. What another process has stored meanwhile stays, so that all see the same."""
         text = json.dumps(response_to_dict(response), sort_keys=True)
-        with self._lock, contextlib.closing(self._connection.cursor()) as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
-            row = cursor.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
-            replaces = self._own is not None and key not in self._own
-            if row is None or replaces or not _readable(row[0]):
-                cursor.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
-            cursor.execute("COMMIT")
-            if self._own is not None:
-                self._own.add(key)
+        kept = "IGNORE" if self._own is None or key in self._own else "REPLACE"
+        self._execute(f"INSERT OR {kept} INTO answers VALUES (?, ?)", key, text)
+        if self._own is not None:
+            self._own.add(key)
 
     def __len__(self) -> int:
+        return int(self._execute("SELECT count(*) FROM answers")[0])
+
+    def _execute(self, statement: str, *values: str) -> Any:
+        """Run a statement; the first row of its result."""
         with self._lock:
-            return int(self._connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+            return self._connection.execute(statement, values).fetchone()
 
     def close(self) -> None:
         """Close the file."""
@@ -170,8 +185,7 @@ class ReplayEngine(Wrapper):
             return cast("Response", self.inner.complete(request))
         # By the digest's first byte: the number of calls then does not depend on how many threads ask at once.
         with self._locks[int(key[:2], 16)]:
-            stored = self.store.get(key)
-            if stored is not None and is_answer(stored):
+            if (stored := self.store.get(key)) is not None:
                 return mark_replay(stored)
             response: Response = self.inner.complete(request)
             # A truncated answer is as repeatable as any other.
@@ -206,8 +220,127 @@ def is_answer(response: Response) -> bool:
     return answered and outcome.finish not in ("content_filter", "error")
 
 
-def _readable(text: str) -> bool:
-    try:
-        return is_answer(response_from_dict(json.loads(text)))
-    except Exception:
-        return False
+# --- recordings -------------------------------------------------------------------------------------------
+
+RECORDED_PREFIX = "recording:"
+
+
+class Recording(Value):
+    """What a recording says of itself.
+
+    A recording is a folder: ``recording.toml`` says what it is, ``requests.jsonl`` holds the key of each request and
+    ``answers.jsonl`` the answers. It is never added to. What is asked now is looked up by the same keys as
+    `deferred_lm` writes, so a prompt that has changed finds no answer: the recording is stale, and nothing is scored
+    by it.
+
+    Args:
+        name: Its own.
+        measured: What it was made to measure.
+        dataset: The dataset or suite, with its fingerprint where it has one.
+        part: The part of it, or which turns.
+        program: The program that asked, with its fingerprint.
+        wording: Of the prompts.
+        kind: Of model, in plain words: "a large language model, asked in batches".
+        rules: Under which it was answered.
+        date: The day on which the last answer was given.
+        model: The model as the requests state it, which is a part of their keys.
+        prompts: Digests of the instructions that were sent.
+        turns: Keys of the dataset's turns that were asked about, ``CONVERSATION/TURN``; empty where it does not list
+            them.
+    """
+
+    name: str = Field(min_length=1)
+    measured: str = Field(min_length=1)
+    dataset: str = Field(min_length=1)
+    part: str = Field(min_length=1)
+    program: str = Field(min_length=1)
+    wording: str = Field(min_length=1)
+    kind: str = Field(min_length=1)
+    rules: str = Field(min_length=1)
+    date: dt.date
+    model: str = Field(min_length=1)
+    prompts: tuple[str, ...] = Field(min_length=1)
+    turns: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Recording:
+        """The recording in a folder.
+
+        Raises:
+            InputError: There is none, or it does not say what it has to.
+        """
+        path = Path(folder) / RECORDING
+        try:
+            return cls.model_validate(tomllib.loads(path.read_text("utf-8")))
+        except OSError as error:
+            raise InputError(
+                f"The recording cannot be read: {error.strerror or error}",
+                where=str(path),
+                remedy="Name the folder of a recording.",
+            ) from error
+        except (ValueError, ValidationError) as error:
+            raise InputError(
+                f"The recording is malformed: {first_problem(error)}", where=str(path), remedy="Correct it."
+            ) from error
+
+
+class RecordedEngine(DeferredEngine):
+    """An engine that answers from a recording. Thread-safe; it writes nothing.
+
+    ``used`` are the keys of the answers that were given so far.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.recording = Recording.read(folder)
+        with folder_errors(self.folder):
+            self.keys = set(read_rows(self.folder / REQUESTS))
+            self._answers = read_answers(self.folder, self.keys)
+        self.used: set[str] = set()
+
+    def _answer(self, key: str) -> Answer | None:
+        if (answer := super()._answer(key)) is not None:
+            self.used.add(key)
+        return answer
+
+    def _awaited(self, missing: Mapping[str, str]) -> Awaiting:
+        return Stale(str(self.folder), missing)
+
+
+def recorded_lm(folder: str | Path, **settings: Any) -> dspy.LM:
+    """A language model that answers from a recording, and in its place raises `Stale` where it holds no answer.
+
+    Args:
+        folder: Of the recording.
+        settings: Those with which it was asked: ``temperature`` (0 unless given) and ``max_tokens``.
+
+    Raises:
+        InputError: It is none.
+    """
+    engine = RecordedEngine(folder)
+    return lm_of(engine, engine.recording.model, f"{RECORDED_PREFIX}{folder}", settings)
+
+
+def recording_summary(lms: Iterable[dspy.LM | None]) -> dict[str, Any] | None:
+    """What a report says of the recording that these language models answered from; None where they did not."""
+    engines = [engine for lm in lms if lm is not None and isinstance(engine := unwrap(lm)[1], RecordedEngine)]
+    if not engines:
+        return None
+    recording = engines[0].recording
+    facts = {name: str(getattr(recording, name)) for name in ("name", "kind", "date", "wording", "measured")}
+    used = set().union(*(engine.used for engine in engines))
+    return {**facts, "answers": len(engines[0].keys), "used": len(used)}
+
+
+def describe(summary: Mapping[str, Any]) -> str:
+    """The result of `recording_summary` as a sentence."""
+    return (
+        f"{summary['used']} of {summary['answers']} recorded answers of {summary['kind']}, {summary['date']} "
+        f"({summary['name']}); they tell nothing of latency, or of how well a service keeps to a schema"
+    )
+
+
+def first_problem(error: Exception) -> str:
+    """The first problem that a validation names."""
+    first = error.errors()[0] if isinstance(error, ValidationError) else None
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)

@@ -23,8 +23,7 @@ from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, text_re
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMSettingsError
 from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
 from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider
-from jazzmine_dspy.lm.recording import PREFIX as RECORDED
-from jazzmine_dspy.lm.recording import recorded_lm
+from jazzmine_dspy.lm.replay import RECORDED_PREFIX, recorded_lm
 from jazzmine_dspy.lm.weights import file_weights
 from jazzmine_dspy.models.errors import InputError
 
@@ -66,8 +65,8 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
         raise LMNotFoundError("The name of the language model is empty", remedy=_EXAMPLES)
     if name.startswith(PREFIX):
         return _deferred(name, settings)
-    if name.startswith(RECORDED):
-        return recorded_lm(name.removeprefix(RECORDED), **settings)
+    if name.startswith(RECORDED_PREFIX):
+        return recorded_lm(name.removeprefix(RECORDED_PREFIX), **settings)
     provider, slash, model = name.partition("/")
     if not slash or not provider or not model:
         raise LMNotFoundError(f"The language model {name!r} names no provider", where=name, remedy=_EXAMPLES)

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.lm.engines import chat_messages
+from jazzmine_dspy.lm.engines import chat_messages, scripted_lm
 from jazzmine_dspy.lm.prices import Price, Tokens
-from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.checks import open_dataset
 from jazzmine_dspy.optimize.context import PARTS, NullProgress, RunContext

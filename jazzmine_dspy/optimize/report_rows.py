@@ -11,7 +11,7 @@ from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.run import evaluate
-from jazzmine_dspy.lm.recording import PREFIX, Recording
+from jazzmine_dspy.lm.replay import RECORDED_PREFIX, Recording
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
@@ -148,7 +148,7 @@ def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[E
 
     program = TurnProgram(context.dataset.flows, policy=Policy(wording="full")).with_policy("lm")
     artifacts.bind_recall(program, context.recipe.embedder)
-    program.bind(lm=resolve_lm(f"{PREFIX}{part.folder}"))
+    program.bind(lm=resolve_lm(f"{RECORDED_PREFIX}{part.folder}"))
     candidates = named(part.optimizer)(
         program, context.dataset.examples("train"), OptimizerTools(context.recipe, note=context.progress.note)
     )

@@ -24,6 +24,8 @@ from jazzmine_dspy.runtime.outcome import TurnOutcome
 from jazzmine_dspy.runtime.tracing import deliver, ensure_conversation
 from jazzmine_dspy.runtime.turns import milliseconds, resume_counting
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _LETTING_GO_S = 1.0
@@ -107,6 +109,33 @@ def _late(name: str, seconds: float | None) -> MemoryUnavailableError:
     )
 
 
+MAX_SUMMARY = 1_000
+"""Characters of an episode's summary."""
+
+SUMMARIES_KEPT = 50
+"""Episodes of a conversation, the newest, whose summaries are stored."""
+
+HOOK_S = 60.0
+"""Seconds that the hook may take for an episode."""
+
+MOST_READ = 10_000
+"""Messages to look at for those of an episode."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An episode that has ended, with its messages, oldest first, flagged ones left out."""
+
+    conversation_id: str
+    user_id: str
+    episode_id: int
+    messages: tuple[Message, ...]
+
+
+EpisodeHook = Callable[[Episode], Awaitable[str | None]]
+"""Called with an episode that has ended; a text that it returns is stored as the episode's summary."""
+
+
 WORKING_MEMORY, MESSAGES = "working memory", "store of messages"
 """Names of the stores in errors and causes."""
 
@@ -115,7 +144,9 @@ MAX_OUTBOX = 20
 
 
 class Conversations:
-    """Both stores of one agent's conversations. Call all other methods within :meth:`locked`.
+    """Both stores of one agent's conversations, and the episodes that end in them.
+
+    What reads or writes a state is called within :meth:`locked`.
 
     Args:
         deadline: Seconds of a turn: a working memory call gets half of them, a message store call a quarter. None for
@@ -138,6 +169,7 @@ class Conversations:
         self._clock = clock
         self._deadline = deadline
         self._turns: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def locked(self, conversation_id: str) -> AsyncIterator[None]:
@@ -236,55 +268,7 @@ class Conversations:
         current = await self.messages.get_conversation(state.conversation_id)
         return dict(current.episode_summaries) if current else {}
 
-
-@contextmanager
-def _unavailable(name: str) -> Iterator[None]:
-    """Convert errors of a store, other than those of this package, to MemoryUnavailableError."""
-    try:
-        yield
-    except JazzmineError:
-        raise
-    except Exception as error:
-        raise MemoryUnavailableError(
-            f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
-        ) from error
-
-
-logger = logging.getLogger(__name__)
-
-MAX_SUMMARY = 1_000
-"""Characters of an episode's summary."""
-
-SUMMARIES_KEPT = 50
-"""Episodes of a conversation, the newest, whose summaries are stored."""
-
-HOOK_S = 60.0
-"""Seconds that the hook may take for an episode."""
-
-MOST_READ = 10_000
-"""Messages to look at for those of an episode."""
-
-
-@dataclass(frozen=True)
-class Episode:
-    """An episode that has ended, with its messages, oldest first, flagged ones left out."""
-
-    conversation_id: str
-    user_id: str
-    episode_id: int
-    messages: tuple[Message, ...]
-
-
-EpisodeHook = Callable[[Episode], Awaitable[str | None]]
-"""Called with an episode that has ended; a text that it returns is stored as the episode's summary."""
-
-
-class Episodes:
-    """Hands episodes on, in the background, and stores their summaries with the conversation."""
-
-    def __init__(self, conversations: Conversations) -> None:
-        self._conversations = conversations
-        self._tasks: set[asyncio.Task[None]] = set()
+    # --- episodes that have ended --------------------------------------------------------------------------
 
     def hand_on(self, hook: EpisodeHook | None, outcomes: Iterable[TurnOutcome]) -> None:
         """Call the hook with each episode that these turns have ended. Nobody waits for it."""
@@ -314,9 +298,8 @@ class Episodes:
                 where="episode_id",
                 remedy="Pass the episode_id of an outcome or a message.",
             )
-        messages = self._conversations.messages
-        async with self._conversations.locked(conversation_id):
-            current = await messages.get_conversation(conversation_id)
+        async with self.locked(conversation_id):
+            current = await self.messages.get_conversation(conversation_id)
             if current is None:
                 raise NotStoredError(
                     "No such conversation",
@@ -325,12 +308,12 @@ class Episodes:
                 )
             summaries = sorted({**current.episode_summaries, episode_id: text}.items())[-SUMMARIES_KEPT:]
             current.episode_summaries = dict(summaries)
-            await messages.update_conversation(current, fields={"episode_summaries"})
+            await self.messages.update_conversation(current, fields={"episode_summaries"})
 
     async def _handed_on(self, hook: EpisodeHook, outcome: TurnOutcome) -> None:
         conversation_id, ended = outcome.state.conversation_id, outcome.episode_id - 1
         try:
-            last = await self._conversations.messages.get_immediate_context(conversation_id, MOST_READ)
+            last = await self.messages.get_immediate_context(conversation_id, MOST_READ)
             messages = tuple(message for message in last if message.episode_id == ended)
             if not messages:
                 return
@@ -346,3 +329,16 @@ class Episodes:
                 conversation_id,
                 format_error(error),
             )
+
+
+@contextmanager
+def _unavailable(name: str) -> Iterator[None]:
+    """Convert errors of a store, other than those of this package, to MemoryUnavailableError."""
+    try:
+        yield
+    except JazzmineError:
+        raise
+    except Exception as error:
+        raise MemoryUnavailableError(
+            f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
+        ) from error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 from jazzmine_dspy.memory.errors import ConflictError
+from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import MAX_SHOWN, InputError, format_error
 from jazzmine_dspy.models.history import MAX_WINDOW
@@ -26,7 +27,6 @@ from jazzmine_dspy.runtime.tracing import call_records, ensure_conversation
 from jazzmine_dspy.runtime.turns import clean_snippets, history_message
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.messages import MessageStore
     from jazzmine_dspy.program.turn import TurnProgram
 
 log = logging.getLogger("jazzmine_dspy")

@@ -43,8 +43,8 @@ class Loading:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        self._parts: dict[str, asyncio.Task[Any]] = {}
-        self._limits: dict[str, tuple[float, float] | None] = {}
+        self._parts: dict[str, tuple[asyncio.Task[Any], float | None, float | None]] = {}
+        """Each with its limit, and when that ends."""
         self.failures: list[str] = []
         """Names of missing parts, each with its cause."""
 
@@ -52,7 +52,7 @@ class Loading:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for task in self._parts.values():
+        for task, _limit, _ends in self._parts.values():
             abandon(task)
 
     def left(self, limit: float | None) -> float | None:
@@ -61,8 +61,8 @@ class Loading:
 
     def begin(self, name: str, part: Coroutine[Any, Any, Any], limit: float | None) -> None:
         """Start to load a part; ``limit`` is in seconds from now, None for no limit."""
-        self._parts[name] = self._loop.create_task(part)
-        self._limits[name] = None if limit is None else (limit, self._loop.time() + limit)
+        ends = None if limit is None else self._loop.time() + limit
+        self._parts[name] = (self._loop.create_task(part), limit, ends)
 
     async def part(self, name: str, default: T, *, errors: type[Exception] = Exception) -> T:
         """Return a part, or the default if it was not started, fails or is late; failures are recorded.
@@ -70,19 +70,16 @@ class Loading:
         Args:
             errors: The errors that count as failures; others are raised.
         """
-        task = self._parts.get(name)
-        if task is None:
+        if name not in self._parts:
             return default
-        limit = self._limits[name]
-        error: BaseException = DeadlineError(f"No answer within {limit[0] if limit else 0:g} s")
-        if await ends_in_time(task, limit and max(0.0, limit[1] - self._loop.time())):
-            failure = asyncio.CancelledError() if task.cancelled() else task.exception()
-            if failure is None:
+        task, limit, ends = self._parts[name]
+        error: BaseException = DeadlineError(f"No answer within {limit or 0:g} s")
+        if await ends_in_time(task, None if ends is None else max(0.0, ends - self._loop.time())):
+            try:
                 result: T = task.result()
                 return result
-            if not isinstance(failure, errors | asyncio.CancelledError):
-                raise failure
-            error = failure
+            except (errors, asyncio.CancelledError) as failure:
+                error = failure
         self.note(name, error)
         return default
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jazzmine_dspy.dialogue.questions import complete
 from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, MessageStore
-from jazzmine_dspy.memory.procedural import FlowIndex, with_fallback
+from jazzmine_dspy.memory.procedural import FlowIndex, QdrantProceduralMemory, with_fallback
 from jazzmine_dspy.memory.working import (
     ActionResult,
     InMemoryWorkingMemoryStore,
@@ -27,7 +27,7 @@ from jazzmine_dspy.models.messages import LLMCallRecord, Message, MessageRole, T
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.validators import VALIDATION_DEADLINE
-from jazzmine_dspy.runtime.conversations import Conversations, EpisodeHook, Episodes, one_turn
+from jazzmine_dspy.runtime.conversations import Conversations, EpisodeHook, one_turn
 from jazzmine_dspy.runtime.hooks import RECALL_DEADLINE, Hooks, RecallHook, check_hook
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, finished_before
 from jazzmine_dspy.runtime.tracing import AgentWork, stored_reply
@@ -42,7 +42,6 @@ from jazzmine_dspy.runtime.turns import (
 )
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
     from jazzmine_dspy.program.decision_cache import DecisionCache
     from jazzmine_dspy.program.ports import RecallPort
     from jazzmine_dspy.program.turn import TurnProgram
@@ -139,7 +138,6 @@ class Runtime:
         )
         check_hook("on_episode", on_episode)
         self.on_episode = on_episode
-        self._episodes = Episodes(self._conversations)
 
     @property
     def program(self) -> TurnProgram:
@@ -213,7 +211,7 @@ class Runtime:
             if not outcomes or outcomes[-1].message_id != incoming.message_id:
                 outcomes.append(untaken(conversation_id, self.agent_id, incoming, error))
         *drained, outcome = outcomes
-        self._episodes.hand_on(self.on_episode, (*drained, outcome))
+        self._conversations.hand_on(self.on_episode, (*drained, outcome))
         return outcome.model_copy(update={"drained": tuple(drained)})
 
     async def process_message(self, user_msg: str, user_id: str) -> TurnOutcome:
@@ -289,7 +287,7 @@ class Runtime:
                 state = self._taker.with_action_begun(state)
             state = await self._conversations.working_memory.save(state)
         state, drained = await self._taker.drain_all(state, begin)
-        self._episodes.hand_on(self.on_episode, drained)
+        self._conversations.hand_on(self.on_episode, drained)
         return ActionOutcome(
             state=state, next=step, reply=step.text, drained=tuple(drained), message_id=action.message_id
         )
@@ -307,11 +305,11 @@ class Runtime:
             InputError: an empty summary, one over the limit, or an ``episode_id`` below 0.
             NotStoredError: there is no such conversation.
         """
-        await self._episodes.record_summary(conversation_id, episode_id, summary)
+        await self._conversations.record_summary(conversation_id, episode_id, summary)
 
     async def settled(self) -> None:
         """Wait for the calls of ``on_episode`` that are at work; call it before the event loop ends."""
-        await self._episodes.settled()
+        await self._conversations.settled()
 
     async def record_reply(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.dialogue.next_step import apply_decision
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
 class TurnTaker:
     """Takes messages one by one.
 
@@ -36,35 +38,26 @@ class TurnTaker:
         program: Decides turns, over its own registry.
         conversations: Where states and messages are.
         deadline: Seconds for a decision with what is loaded for it, None for no limit.
+        clock: Unix time in seconds.
         ids: Makes ids for actions.
         hooks: Recall what a turn is shown.
         validation_deadline: Seconds for the validators of a turn.
     """
 
-    def __init__(
-        self,
-        program: TurnProgram,
-        conversations: Conversations,
-        deadline: float | None,
-        clock: Callable[[], float],
-        ids: Callable[[], str],
-        hooks: Hooks,
-        validation_deadline: float,
-    ) -> None:
-        self._program = program
-        self._conversations = conversations
-        self._deadline = deadline
-        self._clock = clock
-        self._ids = ids
-        self._hooks = hooks
-        self._validation_deadline = validation_deadline
+    program: TurnProgram
+    conversations: Conversations
+    deadline: float | None
+    clock: Callable[[], float]
+    ids: Callable[[], str]
+    hooks: Hooks
+    validation_deadline: float
 
     async def process(
         self, conversation_id: str, incoming: QueuedMessage, begin: bool, outcomes: list[TurnOutcome]
     ) -> None:
         """Take a message after those that waited; ``outcomes`` takes theirs, and its own at the end."""
-        with self._hooks.begin(conversation_id, incoming) as loading:
-            state = await self._conversations.opened(conversation_id, incoming, loading)
+        with self.hooks.begin(conversation_id, incoming) as loading:
+            state = await self.conversations.opened(conversation_id, incoming, loading)
             known = await self.known(state, incoming, loading)
             if known is not None:
                 outcomes.append(known)
@@ -95,27 +88,27 @@ class TurnTaker:
             StaleStateError: the state was written since it was read.
             MemoryUnavailableError: a store does not answer; the turn has not been.
         """
-        started = read_clock(self._clock).timestamp()
-        current = reconcile(state, self._program.registry)
-        stamp = milliseconds(self._clock, incoming.now)
+        started = read_clock(self.clock).timestamp()
+        current = reconcile(state, self.program.registry)
+        stamp = milliseconds(self.clock, incoming.now)
         turn, recalled, decision = await self._decide(current, incoming, loading)
-        at = reading_context(self._program.registry, turn.date, turn.locale)
+        at = reading_context(self.program.registry, turn.date, turn.locale)
         (after, step, events), failures = await with_validators(
             lambda validate: apply_decision(
                 current,
                 decision,
-                self._program.registry,
+                self.program.registry,
                 message_id=incoming.message_id,
                 at=at,
                 validate=validate,
             ),
-            self._validation_deadline,
+            self.validation_deadline,
         )
         if failures:
             failures = (*decision.context_failures, *failures)
             decision = decision.model_copy(update={"context_failures": failures})
         _keep_recalled(after, incoming, recalled)
-        fingerprint = self._program.fingerprint
+        fingerprint = self.program.fingerprint
         message = enriched(
             current,
             message_id=incoming.message_id,
@@ -133,7 +126,7 @@ class TurnTaker:
             events,
             trace_id=f"trace-{message.id}",
             message_id=message.id,
-            latency_ms=max(0.0, (read_clock(self._clock).timestamp() - started) * 1000.0),
+            latency_ms=max(0.0, (read_clock(self.clock).timestamp() - started) * 1000.0),
             started_at_ms=max(0, int(started * 1000)),
             fingerprint=fingerprint,
             turn=turn,
@@ -147,9 +140,9 @@ class TurnTaker:
             after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
         after.outbox = [*after.outbox, outbox_entry(message, trace)]
-        saved = await self._conversations.working_memory.save(after)
+        saved = await self.conversations.working_memory.save(after)
         try:
-            saved = await self._conversations.delivered(saved)
+            saved = await self.conversations.delivered(saved)
         except (MemoryUnavailableError, StateError) as error:
             logger.warning("Message %r is stored with the next one: %s", message.id, error)
         return TurnOutcome(
@@ -167,13 +160,13 @@ class TurnTaker:
         self, current: WorkingMemory, incoming: QueuedMessage, loading: Loading
     ) -> tuple[Turn, Recollection, TurnDecision]:
         """Build the turn of what was loaded in time, and decide it in the time that is left."""
-        stores = self._conversations
-        limit = None if self._deadline is None else self._deadline / 2
+        stores = self.conversations
+        limit = None if self.deadline is None else self.deadline / 2
         read = read_history(
             stores.messages,
             current.conversation_id,
             exclude=incoming.message_id,
-            user_turns=max(USER_TURNS, self._program.policy.history_window),
+            user_turns=max(USER_TURNS, self.program.policy.history_window),
         )
         loading.begin("history", read, limit)
         loading.begin("episode_summaries", stores.episode_summaries(current), limit)
@@ -194,9 +187,9 @@ class TurnTaker:
             summaries=history.summaries,
             episodes=recalled.summaries,
             facts=recalled.facts,
-            now=incoming.now or read_clock(self._clock),
+            now=incoming.now or read_clock(self.clock),
         )
-        decision = await self._program.adecide(turn, deadline=loading.left(self._deadline))
+        decision = await self.program.adecide(turn, deadline=loading.left(self.deadline))
         if loading.failures:
             logger.warning("the turn is degraded: %s", "; ".join(loading.failures))
             decision = decision.model_copy(update={"context_failures": tuple(loading.failures)})
@@ -206,7 +199,7 @@ class TurnTaker:
         """The state with the action of its running flow begun."""
         led = state.current_turn.message_id if state.current_turn else ""
         operations.begin_action(
-            state, now=read_clock(self._clock).timestamp(), action_id=self._ids(), message_id=led
+            state, now=read_clock(self.clock).timestamp(), action_id=self.ids(), message_id=led
         )
         return state
 
@@ -218,8 +211,8 @@ class TurnTaker:
         conversation_id = state.conversation_id
         try:
             while state.queue and not is_queued(state):
-                async with self._conversations.locked(conversation_id):
-                    state = await self._conversations.existing(conversation_id)
+                async with self.conversations.locked(conversation_id):
+                    state = await self.conversations.existing(conversation_id)
                     state, taken = await self.drain(state, most=1, arriving=begin)
                 outcomes += taken
         except JazzmineError as error:
@@ -243,7 +236,7 @@ class TurnTaker:
             state = state.model_copy(deep=True)
             waiting = operations.dequeue(state)
             assert waiting is not None
-            with self._hooks.begin(state.conversation_id, waiting) as loading:
+            with self.hooks.begin(state.conversation_id, waiting) as loading:
                 begin = arriving or bool(state.queue)
                 outcome = await self.take(state, waiting, begin=begin, loading=loading)
             state = outcome.state.model_copy(deep=True)
@@ -259,7 +252,7 @@ class TurnTaker:
         operations.enqueue(state, incoming)
         # A message whose turn has begun before does not wait again.
         repeated = incoming not in state.queue
-        saved = await self._conversations.working_memory.save(state)
+        saved = await self.conversations.working_memory.save(state)
         return self.queued(saved, incoming.message_id, repeated=repeated)
 
     async def known(
@@ -268,7 +261,7 @@ class TurnTaker:
         """The outcome of a message that came before, or None."""
         waiting = next((one for one in state.queue if one.message_id == incoming.message_id), None)
         try:
-            stored = await self._conversations.messages.get_message(incoming.message_id)
+            stored = await self.conversations.messages.get_message(incoming.message_id)
         except MemoryUnavailableError as error:
             loading.note(MESSAGES, error)
             stored = None
@@ -301,7 +294,7 @@ class TurnTaker:
     def queued(self, state: WorkingMemory, message_id: str, *, repeated: bool) -> TurnOutcome:
         """The outcome of a message that waits."""
         name = state.active_flow.flow_name if state.active_flow else None
-        text = say("queue", self._program.registry.get(name) if name else None)
+        text = say("queue", self.program.registry.get(name) if name else None)
         step = NextStep(kind="queue", flow=name, text=text)
         return TurnOutcome(
             decision=None,

@@ -16,11 +16,10 @@ import pytest
 from dspy.lm15 import Config, Message, Request
 from dspy.lm15 import Usage as LMUsage
 
-from jazzmine_dspy.lm.engines import user_text
+from jazzmine_dspy.lm.engines import scripted_lm, user_text
 from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
 from jazzmine_dspy.lm.meter import Meter, metered
 from jazzmine_dspy.lm.replay import ReplayStore, replayed
-from jazzmine_dspy.lm.scripted import scripted_lm
 
 
 def _request(text: str) -> Request:

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from dspy.lm15 import Usage
 
-from jazzmine_dspy.lm.engines import user_text
+from jazzmine_dspy.lm.engines import scripted_lm, user_text
 from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
 from jazzmine_dspy.lm.meter import Meter, metered
 from jazzmine_dspy.lm.prices import Price, Tokens, price_of, tokens_of
 from jazzmine_dspy.lm.replay import ReplayStore, replayed
-from jazzmine_dspy.lm.scripted import scripted_lm
 
 
 @pytest.mark.row("V5")

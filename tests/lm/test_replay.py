@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 import jazzmine_dspy
-from jazzmine_dspy.lm.engines import request_key, user_text
+from jazzmine_dspy.lm.engines import ScriptedEngine, request_key, scripted_lm, user_text
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore, is_replay, replayed
-from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
 
 
 @pytest.fixture
@@ -120,7 +119,7 @@ import sys
 sys.path.insert(0, sys.argv[2])
 from dspy.lm15 import Config, Message, Request
 from jazzmine_dspy.lm.replay import ReplayEngine, ReplayStore
-from jazzmine_dspy.lm.scripted import ScriptedEngine
+from jazzmine_dspy.lm.engines import ScriptedEngine
 store = ReplayStore(sys.argv[1])
 around = ReplayEngine(ScriptedEngine(lambda _: sys.argv[3]), store)
 requests = [

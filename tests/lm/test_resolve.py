@@ -9,7 +9,7 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from jazzmine_dspy.lm import lm_identity, local, meter, replay, resolve, scripted, weights
+from jazzmine_dspy.lm import engines, lm_identity, local, meter, replay, resolve, weights
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
 from jazzmine_dspy.models.errors import JazzmineError
 from openai_server import serving
@@ -113,7 +113,7 @@ def test_an_unknown_setting_of_a_local_model_is_named() -> None:
 
 
 def test_a_language_model_is_returned_as_it_is() -> None:
-    lm = scripted.scripted_lm({"x": "y"})
+    lm = engines.scripted_lm({"x": "y"})
     assert resolve.resolve_lm(lm) is lm
     assert resolve.resolve_lm(lm, max_tokens=7).kwargs["max_tokens"] == 7
 

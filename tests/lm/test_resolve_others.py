@@ -11,9 +11,9 @@ from typing import Any
 import dspy
 import pytest
 
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.lm.resolve import as_lm
-from jazzmine_dspy.lm.scripted import scripted_lm
 from jazzmine_dspy.models.errors import InputError
 
 

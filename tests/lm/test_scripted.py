@@ -11,9 +11,8 @@ import dspy
 import pytest
 
 from demonstrations import demo_texts
-from jazzmine_dspy.lm.engines import system_text, user_text
+from jazzmine_dspy.lm.engines import scripted_lm, system_text, user_text
 from jazzmine_dspy.lm.errors import ScriptMissError
-from jazzmine_dspy.lm.scripted import scripted_lm
 
 
 def test_answers_follow_the_request_in_any_order_and_from_eight_threads() -> None:

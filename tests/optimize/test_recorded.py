@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm.recording import Recording
+from jazzmine_dspy.lm.replay import Recording
 from jazzmine_dspy.optimize.context import NullProgress
 from jazzmine_dspy.optimize.opening import open_context, start_program
 from jazzmine_dspy.optimize.recipe import Recipe, RecordedPart, read_recipe

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from dspy.lm15 import Request
 
-from jazzmine_dspy.lm.engines import response_schema, system_text, user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program.policy import Policy

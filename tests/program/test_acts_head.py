@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256

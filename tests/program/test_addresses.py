@@ -13,8 +13,7 @@ from dspy.lm15 import Request
 from jazzmine_dspy import load, save
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.demos import to_demo
-from jazzmine_dspy.lm.engines import response_schema, system_text, user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm.engines import call_limit
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import call_limit, scripted_lm
 
 Make = Callable[..., Any]
 

@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load, save
 from jazzmine_dspy.artifacts import bind_recall
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.models.commands import Affirm, SetSlot
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import EmbeddingError

@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import FlowView

@@ -11,8 +11,7 @@ import pytest
 
 from demonstrations import demo_texts
 from jazzmine_dspy import InMemoryMessageStore, Message, MessageEnhancer, artifacts
-from jazzmine_dspy.lm.engines import response_schema, system_text, user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 

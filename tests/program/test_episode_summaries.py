@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, QdrantProceduralMemory
 from jazzmine_dspy.models.parsing import from_yaml
 from jazzmine_dspy.models.registry import FlowRegistry

@@ -13,8 +13,7 @@ import circuitbreaker
 import dspy
 import pytest
 
-from jazzmine_dspy.lm.engines import AsyncEngine
-from jazzmine_dspy.lm.scripted import ScriptedEngine
+from jazzmine_dspy.lm.engines import AsyncEngine, ScriptedEngine
 from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.program import outages

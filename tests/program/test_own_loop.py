@@ -13,8 +13,7 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.suite import replay_dataset
-from jazzmine_dspy.lm.engines import AsyncEngine
-from jazzmine_dspy.lm.scripted import ScriptedEngine, scripted_lm
+from jazzmine_dspy.lm.engines import AsyncEngine, ScriptedEngine, scripted_lm
 from jazzmine_dspy.program.deadline import outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -13,8 +13,7 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.lm.engines import chat_messages
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import chat_messages, scripted_lm
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demonstrations import demo_texts
-from jazzmine_dspy.lm.engines import response_schema, system_text, user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.program import render

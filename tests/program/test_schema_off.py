@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.models import FlowRegistry, StageRecord, Turn, TurnDecision
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.program.policy import Policy

@@ -14,8 +14,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy import FlowRegistry, TurnProgram
-from jazzmine_dspy.lm.engines import user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm, user_text
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program.policy import Policy

@@ -8,8 +8,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy import FlowRegistry
-from jazzmine_dspy.lm.engines import response_schema, system_text, user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
 
 FLOWS = [

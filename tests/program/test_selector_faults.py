@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models import Flow, FlowRegistry

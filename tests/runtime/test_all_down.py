@@ -10,7 +10,7 @@ import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnProgram
 from jazzmine_dspy.lm import resolve_lm
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.procedural import QdrantProceduralMemory
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, RedisWorkingMemoryStore
 from jazzmine_dspy.program.policy import Policy

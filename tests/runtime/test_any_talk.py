@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnProgram
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.working import TRANSITIONS, WorkingMemory
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.policy import Policy, Shape

@@ -11,8 +11,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnDecision, TurnProgram
-from jazzmine_dspy.lm.engines import user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm, user_text
 from jazzmine_dspy.models import Turn
 from jazzmine_dspy.program.policy import Policy
 

@@ -9,7 +9,7 @@ import pytest
 
 from jazzmine_dspy import Runtime, TurnDecision, TurnProgram
 from jazzmine_dspy.dialogue.events import Events
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import Message, MessageRole, Turn

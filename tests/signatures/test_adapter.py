@@ -10,8 +10,7 @@ import dspy
 import pytest
 from dspy.lm15 import Request
 
-from jazzmine_dspy.lm.engines import system_text, user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import scripted_lm, system_text, user_text
 from jazzmine_dspy.models import FlowRegistry
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

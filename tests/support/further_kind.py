@@ -15,8 +15,7 @@ from jazzmine_dspy.datasets import check_dataset, write_splits
 from jazzmine_dspy.datasets.demos import _outputs
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.metrics import score_turn
-from jazzmine_dspy.lm.engines import response_schema, system_text, user_text
-from jazzmine_dspy.lm.scripted import scripted_lm
+from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import COMMAND_KINDS, FlowRegistry, Turn
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.significance import paired_difference
-from jazzmine_dspy.lm.recording import Recording
+from jazzmine_dspy.lm.replay import Recording
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import JazzmineError
 from understanding.figures import Figure, by_part, figure

@@ -13,12 +13,12 @@ from langgraph.config import get_stream_writer
 from langgraph.graph.message import push_message
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
+from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.runtime.hooks import ends_in_time
 from jazzmine_dspy.runtime.outcome import ActionOutcome
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.memory.working import WorkingMemory
     from jazzmine_dspy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -120,11 +120,11 @@ class ActionRunner:
         if not await ends_in_time(task, self._deadline):
             logger.warning("The action of %r did not end within %g s", name, self._deadline)
             return None, True
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None:
+        try:
+            return task.result(), False
+        except (Exception, asyncio.CancelledError) as error:
             logger.warning("The action of %r has failed: %s", name, format_error(error))
             return None, True
-        return task.result(), False
 
 
 async def _called(function: Action, values: dict[str, Any], action_id: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
@@ -103,16 +104,14 @@ def build_graph(
     return graph.compile(checkpointer=checkpointer)
 
 
+@dataclass(frozen=True)
 class _Nodes:
     """The nodes that call the runtime."""
 
-    def __init__(
-        self, service: Runtime, actions: ActionRunner, answer: Answer | None, deadline: float
-    ) -> None:
-        self._service = service
-        self._actions = actions
-        self._answer = answer
-        self._deadline = deadline
+    service: Runtime
+    actions: ActionRunner
+    answer: Answer | None
+    deadline: float
 
     async def understand(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
         """Take the turn; of a message that was taken before, what came of it."""
@@ -123,7 +122,7 @@ class _Nodes:
         thread, user = _ids(config)
         text = state["user_message"]
         message_id = state.get("message_id") or _derived_id(thread, text)
-        outcome = await self._service.process(
+        outcome = await self.service.process(
             conversation_id=thread,
             user_id=user,
             text=text,
@@ -133,7 +132,7 @@ class _Nodes:
         )
         action = outcome.state.action
         steps = [one.next.kind for one in (*outcome.drained, outcome)]
-        lost = steps[-1] == "queue" and self._actions.is_lost(outcome.state)
+        lost = steps[-1] == "queue" and self.actions.is_lost(outcome.state)
         runs = action is not None and (
             action.message_id == message_id if outcome.repeated else "run_flow" in steps
         )
@@ -165,30 +164,30 @@ class _Nodes:
     async def following(self, state: _State) -> str:
         """The node after that one: what is left to answer, then what is left to run, then the reply."""
         turn = state["turn"]
-        if self._answer is not None and any(_unanswered(reply) for reply in turn["replies"]):
+        if self.answer is not None and any(_unanswered(reply) for reply in turn["replies"]):
             return "digression"
         return "action" if turn["action"] else "respond"
 
     async def digression(self, state: _State) -> dict[str, Any]:
         """Answer questions and talk; the open question is put again."""
         turn = state["turn"]
-        if self._answer is None:
+        if self.answer is None:
             return {"conversation_state": turn["mirror"]["conversation_state"]}
         replies = []
         for reply in turn["replies"]:
             if _unanswered(reply):
-                reply = reply | await self._answered(self._answer, state, reply)
+                reply = reply | await self._answered(self.answer, state, reply)
             replies.append(reply)
         return {"turn": turn | {"replies": replies}}
 
     async def _answered(self, answer: Answer, state: _State, reply: dict[str, Any]) -> dict[str, Any]:
         message_id, text = reply["message_id"], state["turn"]["user_message"]
         if message_id != state["turn"]["message_id"]:
-            stored = await self._service.messages.get_message(message_id)
+            stored = await self.service.messages.get_message(message_id)
             text = stored.original_content if stored else ""
         view = {**state, **state["turn"]["mirror"], "user_message": text, "message_id": message_id}
         view |= {"last_response": reply["text"]}
-        given = await answered(answer, view, self._deadline, _reply_id(message_id))
+        given = await answered(answer, view, self.deadline, _reply_id(message_id))
         if given is None:
             return {"answered": True}
         text = f"{given} {reply['question']}".strip()
@@ -202,7 +201,7 @@ class _Nodes:
             return {}
         event = {"event": "action", "flow": running["flow"], "action_id": running["id"]}
         get_stream_writer()(event | {"status": "running"})
-        outcome = await self._actions.run(thread, running["id"], lost=running["lost"])
+        outcome = await self.actions.run(thread, running["id"], lost=running["lost"])
         if outcome is None:
             get_stream_writer()(event | {"status": "gone"})
             return {"turn": turn | {"action": None}}
@@ -239,7 +238,7 @@ class _Nodes:
                 "question": "",
             }
             for one in late
-            if await self._service.messages.get_message(_reply_id(one.message_id)) is None
+            if await self.service.messages.get_message(_reply_id(one.message_id)) is None
         ]
 
     async def respond(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
@@ -251,12 +250,12 @@ class _Nodes:
             stored: Message | None = None
             if text and reply["kind"] not in ("queue", "untaken"):
                 try:
-                    stored = await self._service.record_reply(
+                    stored = await self.service.record_reply(
                         thread, text, reply["kind"], message_id=reply_id, in_reply_to=reply["message_id"]
                     )
                 except ConflictError:
                     # Of a node that runs again, the first text stays.
-                    known = await self._service.messages.get_message(reply_id)
+                    known = await self.service.messages.get_message(reply_id)
                     if known is None:
                         raise
                     stored = known
@@ -282,10 +281,10 @@ class _Nodes:
 
     async def _shown(self, thread: str, user: str, said: str) -> dict[str, Any]:
         """What the stores hold now, and what the next message should give."""
-        state = await self._service.working_memory.get(thread)
+        state = await self.service.working_memory.get(thread)
         state = state or WorkingMemory(conversation_id=thread, user_id=user)
-        messages = await self._service.messages.get_immediate_context(thread, MESSAGES_SHOWN)
-        pending = awaited(state, self._service.registry)
+        messages = await self.service.messages.get_immediate_context(thread, MESSAGES_SHOWN)
+        pending = awaited(state, self.service.registry)
         if pending is not None:
             pending = {"type": pending["type"], "text": said} | pending
         return {

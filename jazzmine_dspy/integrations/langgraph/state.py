@@ -23,11 +23,10 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.history import prune
 from jazzmine_dspy.models.messages import Message, MessageRole
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.turns import build_turn, clean_message
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.models.decision import TurnDecision
-    from jazzmine_dspy.models.turn import Turn
     from jazzmine_dspy.program.turn import TurnProgram
 
 Route = Literal["validate", "digression", "flow_stack", "confirm", "action", "respond"]

@@ -8,21 +8,21 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import qdrant_edge as edge
 
 from jazzmine_dspy.memory.procedural.engine import (
-    ALL,
     CollectionSpec,
+    Engine,
     Filter,
-    Hit,
     Point,
     Query,
     dimension_error,
     folder_error,
+    sparse_vector,
 )
 from jazzmine_dspy.models.errors import JazzmineError
 
@@ -30,15 +30,14 @@ EXACT_UP_TO = 20_000
 """Points of a collection up to which every vector is compared. Above, 4 bits of each number choose twice the
 candidates, and their vectors rank them: an HNSW graph would stop the process while it is built."""
 
-_PAGE = 1000
 _EXACT = edge.SearchParams(exact=True)
 _RESCORED = edge.SearchParams(quantization=edge.QuantizationSearchParams(rescore=True, oversampling=2.0))
 # A shard goes on counting the words of points that were removed; with this they are counted for each search.
 _RECOUNTED = edge.SearchParams(idf=edge.IdfParams(corpus=edge.Filter()))
 
 
-class EdgeEngine:
-    """An :class:`~jazzmine_dspy.memory.procedural.engine.Engine` whose collections are shards in a folder.
+class EdgeEngine(Engine):
+    """An engine whose collections are shards in a folder.
 
     A write is in the shard's log before the call returns, so that a killed process loses no finished write.
 
@@ -56,6 +55,8 @@ class EdgeEngine:
         >>> engine.close()
     """
 
+    library = edge
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.where = f"qdrant-edge, {os.fspath(path)}"
         self._is_temporary = os.fspath(path) == ":memory:"
@@ -72,16 +73,9 @@ class EdgeEngine:
         """Create the collection unless it exists; check its vectors if it does."""
         self._shard(spec, creates=True)
 
-    def search(
-        self,
-        spec: CollectionSpec,
-        queries: Sequence[Query],
-        *,
-        limit: int,
-        where: Filter = ALL,
-        fields: Sequence[str] = (),
-    ) -> list[list[Hit]]:
-        """Return the ``limit`` best points of each query."""
+    def _search(
+        self, spec: CollectionSpec, queries: Sequence[Query], shared: dict[str, Any]
+    ) -> Sequence[Sequence[Any]]:
         shard = self._shard(spec)
         if shard is None:
             return [[] for _ in queries]
@@ -94,27 +88,17 @@ class EdgeEngine:
                     nearest = edge.Query.Nearest(query.dense.tolist(), using=spec.dense)
                     params = _EXACT if is_small else _RESCORED
                 else:
-                    nearest = edge.Query.Nearest(_sparse(query.sparse), using=spec.sparse)
+                    nearest = edge.Query.Nearest(sparse_vector(query.sparse, edge), using=spec.sparse)
                     params = _RECOUNTED if spec.name in self._recounted else None
-                requests.append(
-                    edge.QueryRequest(
-                        limit=limit,
-                        query=nearest,
-                        filter=_filter(where),
-                        params=params,
-                        with_payload=list(fields) or False,
-                    )
-                )
-            answers = shard.query_batch(edge.QueryBatchRequest(requests))
-        return [[Hit(str(hit.id), hit.score, hit.payload or {}) for hit in hits] for hits in answers]
+                requests.append(edge.QueryRequest(query=nearest, params=params, **shared))
+            answers: Sequence[Sequence[Any]] = shard.query_batch(edge.QueryBatchRequest(requests))
+            return answers
 
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
         """Write points; an id that exists is replaced."""
         shard = self._shard(spec, creates=True)
         with self._errors():
-            batch = [
-                edge.Point(point.id, point.vectors(spec, _sparse), dict(point.payload)) for point in points
-            ]
+            batch = [edge.Point(point.id, point.vectors(spec, edge), dict(point.payload)) for point in points]
             shard.update(edge.UpdateOperation.upsert_points(batch))
 
     def delete(self, spec: CollectionSpec, ids: Sequence[str]) -> None:
@@ -125,23 +109,15 @@ class EdgeEngine:
                 self._recounted.add(spec.name)
                 shard.update(edge.UpdateOperation.delete_points(list(ids)))
 
-    def scroll(
-        self, spec: CollectionSpec, where: Filter = ALL, fields: Sequence[str] = ()
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Iterate over (id, payload) of all points that pass; without ``fields`` the whole payload."""
+    def _page(
+        self, spec: CollectionSpec, where: Filter, arguments: dict[str, Any]
+    ) -> tuple[Sequence[Any], Any]:
         shard = self._shard(spec)
-        offset = None
-        while shard is not None:
-            with self._errors():
-                records, offset = shard.scroll(
-                    edge.ScrollRequest(
-                        limit=_PAGE, offset=offset, filter=_filter(where), with_payload=list(fields) or True
-                    )
-                )
-            for record in records:
-                yield str(record.id), record.payload or {}
-            if offset is None:
-                return
+        if shard is None:
+            return [], None
+        with self._errors():
+            records, offset = shard.scroll(edge.ScrollRequest(filter=where.of(edge), **arguments))
+            return records, offset
 
     def close(self) -> None:
         """Flush and release the folder; a temporary one is removed. May be called twice."""
@@ -222,16 +198,3 @@ def _close(shards: dict[str, tuple[Any, edge.EdgeShard]], temporary: Path | None
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _sparse(vector: tuple[list[int], list[float]]) -> edge.SparseVector:
-    return edge.SparseVector(indices=vector[0], values=vector[1])
-
-
-def _filter(where: Filter) -> edge.Filter | None:
-    def conditions(part: Mapping[str, Sequence[str]]) -> list[Any]:
-        return [edge.FieldCondition(key, match=edge.MatchAny(list(values))) for key, values in part.items()]
-
-    if where == ALL:
-        return None
-    return edge.Filter(must=conditions(where.must), must_not=conditions(where.must_not))

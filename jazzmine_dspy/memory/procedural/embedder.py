@@ -12,17 +12,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jazzmine_dspy.memory.procedural import minilm
 from jazzmine_dspy.models.base import Shared, leave_to_parent, renew_in_children, skip_native_exit
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
 from jazzmine_dspy.models.parsing import cache_folder
 
 if TYPE_CHECKING:
-    import numpy as np
     from fastembed import TextEmbedding
-    from numpy.typing import NDArray
 
-    Vector = NDArray[np.float32]
+Vector = NDArray[np.float32]
 
 _UPPER, _LOWER = 8.0, 5.6
 """Lengths of the two layers in :meth:`FastembedEmbedder.features`: 1 : 0.7 by held-out turns of BANKING77. The scale is
@@ -117,8 +118,6 @@ class FastembedEmbedder(Shared):
         Raises:
             EmbeddingError: the model is missing, damaged, or fails on a text.
         """
-        import numpy as np
-
         return np.ascontiguousarray(self._rows(texts)[:, : self.size])
 
     def features(self, texts: Sequence[str]) -> Vector:
@@ -147,8 +146,6 @@ class FastembedEmbedder(Shared):
 
     def _rows(self, texts: Sequence[str]) -> Vector:
         """Shape (number of texts, row size): the vectors, and of ``minilm`` those of the layer before beside them."""
-        import numpy as np
-
         with self._cache_lock:
             known = {text: self._vectors[text] for text in texts if text in self._vectors}
             for text in known:

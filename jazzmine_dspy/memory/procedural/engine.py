@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 SparseVector = tuple[list[int], list[float]]
 """Ids of word stems, and their weights."""
 
+_PAGE = 1000
 _NO_CONDITION: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
@@ -45,9 +46,9 @@ class Point(NamedTuple):
     sparse: SparseVector
     payload: Mapping[str, Any]
 
-    def vectors(self, spec: CollectionSpec, sparse: Callable[[SparseVector], Any]) -> dict[str, Any]:
-        """The vectors by their names, the sparse one as an engine writes it; a point without words is no document."""
-        words = {spec.sparse: sparse(self.sparse)} if self.sparse[0] else {}
+    def vectors(self, spec: CollectionSpec, library: Any) -> dict[str, Any]:
+        """The vectors by their names, as a library takes them; a point without words is no document."""
+        words = {spec.sparse: sparse_vector(self.sparse, library)} if self.sparse[0] else {}
         return {spec.dense: self.dense.tolist(), **words}
 
 
@@ -72,12 +73,29 @@ class Filter(NamedTuple):
     must: Mapping[str, Sequence[str]] = _NO_CONDITION
     must_not: Mapping[str, Sequence[str]] = _NO_CONDITION
 
+    def of(self, library: Any) -> Any:
+        """The same as a library takes it; None where every point counts."""
+        if self == ALL:
+            return None
+        must, must_not = (
+            [
+                library.FieldCondition(key=key, match=library.MatchAny(any=list(values)))
+                for key, values in part.items()
+            ]
+            for part in self
+        )
+        return library.Filter(must=must, must_not=must_not)
+
 
 ALL = Filter()
 
 
-@runtime_checkable
-class Engine(Protocol):
+def sparse_vector(vector: SparseVector, library: Any) -> Any:
+    """A sparse vector as a library takes it: qdrant-client's ``models``, or qdrant-edge, which has the same classes."""
+    return library.SparseVector(indices=vector[0], values=vector[1])
+
+
+class Engine(ABC):
     """Stores points in collections and returns the nearest ones. Several threads may call it at once.
 
     A search filters before it limits, and returns each list best first. It is exact up to 20,000 points; above that
@@ -90,10 +108,12 @@ class Engine(Protocol):
 
     where: str
     """The address, for errors."""
+    library: Any
+    """The classes in which filters and vectors are written."""
 
+    @abstractmethod
     def ensure(self, spec: CollectionSpec) -> None:
         """Create the collection unless it exists; check its vectors if it does."""
-        ...
 
     def search(
         self,
@@ -105,25 +125,46 @@ class Engine(Protocol):
         fields: Sequence[str] = (),
     ) -> list[list[Hit]]:
         """Return the ``limit`` best points of each query, with these fields of their payloads."""
-        ...
+        shared = {"limit": limit, "filter": where.of(self.library), "with_payload": list(fields) or False}
+        answers = self._search(spec, queries, shared)
+        return [[Hit(str(hit.id), float(hit.score), hit.payload or {}) for hit in hits] for hits in answers]
 
+    @abstractmethod
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
-        """Write points; an id that exists is replaced."""
-        ...
+        """Write points, and wait until they can be found; an id that exists is replaced."""
 
+    @abstractmethod
     def delete(self, spec: CollectionSpec, ids: Sequence[str]) -> None:
-        """Remove points; unknown ids are ignored."""
-        ...
+        """Remove points, and wait until they are gone; unknown ids are ignored."""
 
     def scroll(
         self, spec: CollectionSpec, where: Filter = ALL, fields: Sequence[str] = ()
-    ) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Iterate over (id, payload) of all points that pass; without ``fields`` the whole payload."""
-        ...
+        shared = {"limit": _PAGE, "with_payload": list(fields) or True}
+        offset: Any = None
+        while True:
+            records, offset = self._page(spec, where, {**shared, "offset": offset})
+            for record in records:
+                yield str(record.id), record.payload or {}
+            if offset is None:
+                return
 
+    @abstractmethod
     def close(self) -> None:
         """Release connections, files and locks; may be called twice."""
-        ...
+
+    @abstractmethod
+    def _search(
+        self, spec: CollectionSpec, queries: Sequence[Query], shared: dict[str, Any]
+    ) -> Sequence[Sequence[Any]]:
+        """The library's points for each query; all its requests share some arguments."""
+
+    @abstractmethod
+    def _page(
+        self, spec: CollectionSpec, where: Filter, arguments: dict[str, Any]
+    ) -> tuple[Sequence[Any], Any]:
+        """The library's next points that pass, and the offset of those behind them."""
 
 
 def folder_error(error: BaseException, where: str) -> MemoryUnavailableError:

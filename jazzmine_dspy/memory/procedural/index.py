@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import functools
+import os
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from pathlib import Path
 
-from jazzmine_dspy.memory.procedural.engine import ALL, CollectionSpec, Filter
+from jazzmine_dspy.memory.errors import MissingExtraError
+from jazzmine_dspy.memory.procedural.engine import ALL, CollectionSpec, Engine, Filter
 from jazzmine_dspy.memory.procedural.points import batches, write
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import Collections, FlowRecall
 from jazzmine_dspy.models.base import leave_to_parent, renew_in_children
 from jazzmine_dspy.models.decision import Recalled
-from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.ports import Embedder
-
-
-import os
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from jazzmine_dspy.memory.errors import MissingExtraError
-from jazzmine_dspy.memory.procedural.engine import Engine
-from jazzmine_dspy.models.errors import InputError
-
-if TYPE_CHECKING:
-    import ssl
 
 _SETTINGS = RecallSettings()
 _CACHED = 4096

@@ -13,16 +13,14 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, SparseVector
 from jazzmine_dspy.memory.procedural.points import FlowPoint, flow_type
 from jazzmine_dspy.memory.procedural.sync import Sync, stored_points
 from jazzmine_dspy.models.flows import Flow
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
 

@@ -11,7 +11,7 @@ import ssl
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.procedural import jazzmine_layout, ranking
@@ -30,11 +30,9 @@ from jazzmine_dspy.memory.procedural.recall import (
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport, report, stored_points
 from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.ports import Embedder
+from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import checked_text
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.ports import Embedder
-    from jazzmine_dspy.models.registry import FlowRegistry
 
 logger = logging.getLogger("jazzmine_dspy")
 
@@ -108,11 +106,12 @@ class QdrantProceduralMemory(Shared):
         where = os.fspath(where)
         self.is_server = "://" in where
         self.where = where
-        if self.is_server:
-            from jazzmine_dspy.memory.procedural.qdrant_engine import address, check
-
-            self.where = address(where)
-            check(timeout=timeout, retries=retries, verify=verify)
+        self._open = functools.partial(
+            open_engine, where, engine, api_key=api_key, timeout=timeout, retries=retries, verify=verify
+        )
+        self._server = self._open() if self.is_server else None
+        if self._server is not None:
+            self.where = self._server.where
         elif _HOST.fullmatch(where):
             raise InputError(
                 "This is neither a URL nor the path of a folder",
@@ -123,9 +122,6 @@ class QdrantProceduralMemory(Shared):
             raise InputError(
                 "An embedded memory has no API key", where=where, remedy="Give the URL of a server."
             )
-        self._open = functools.partial(
-            open_engine, where, engine, api_key=api_key, timeout=timeout, retries=retries, verify=verify
-        )
         self._lock = threading.Lock()
         self._collections: Collections | None = None
         self._closed = False
@@ -349,7 +345,7 @@ class QdrantProceduralMemory(Shared):
                 size = self.embedder.size
                 theirs = jazzmine_layout.spec(self.prefix, size) if self.layout == "jazzmine" else None
                 own = CollectionSpec(f"{self.prefix}_flow_examples", size)
-                self._collections = Collections(self._open(), own, theirs)
+                self._collections = Collections(self._server or self._open(), own, theirs)
             return self._collections
 
 

@@ -19,12 +19,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jazzmine_dspy.models.errors import EmbeddingError
 
 if TYPE_CHECKING:
-    import numpy as np
     from fastembed import TextEmbedding
-    from numpy.typing import NDArray
 
 NAME = "minilm"
 SIZE = 384
@@ -87,8 +88,6 @@ class TwoLayers:
 
     def embed(self, texts: Sequence[str], batch_size: int) -> Iterator[NDArray[np.float32]]:
         """One row of shape (2 * SIZE,) for each text; its first half is fastembed's own vector, bit for bit."""
-        import numpy as np
-
         for start in range(0, len(texts), batch_size):
             encoded = self.model.tokenize(list(texts[start : start + batch_size]))
             ids = np.array([each.ids for each in encoded], dtype=np.int64)
@@ -100,8 +99,6 @@ class TwoLayers:
 
 def _mean(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
     """Mean over the tokens, of length 1, in the order of operations that fastembed keeps."""
-    import numpy as np
-
     wide = np.broadcast_to(mask[:, :, None], states.shape)
     means = np.sum(states * wide, axis=1) / np.clip(np.sum(wide, axis=1), 1e-9, None)
     means = means / np.maximum(np.linalg.norm(means, ord=2, axis=1, keepdims=True), 1e-12)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Point, Query, SparseVector
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.errors import FlowError
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.ports import Embedder
-    from jazzmine_dspy.models.registry import FlowRegistry
-
-
-import functools
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.ports import Embedder
+from jazzmine_dspy.models.registry import FlowRegistry
 
 DESCRIPTION = "description"
 """Kind of a flow's first point, whose payload describes the flow and has the checksum of its whole content."""

@@ -8,9 +8,8 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -27,20 +26,19 @@ from tenacity import (
 )
 
 from jazzmine_dspy.memory.procedural.engine import (
-    ALL,
     CollectionSpec,
+    Engine,
     Filter,
-    Hit,
     Point,
     Query,
     dimension_error,
     folder_error,
+    sparse_vector,
 )
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
 
 T = TypeVar("T")
 
-_PAGE = 1000
 _WRITING = 10.0  # a write may take so many times as long as a search
 
 
@@ -54,7 +52,12 @@ def open_server(
         InputError: The URL or a number is invalid, or the file of certificates cannot be used.
     """
     where = address(url)
-    check(timeout=timeout, retries=retries, verify=verify)
+    if not 0 < timeout < math.inf or retries < 0:
+        raise InputError(
+            "A server needs a timeout over 0 and no negative number of retries",
+            where=f"timeout={timeout}, retries={retries}",
+            remedy="Leave them out for 2 seconds and 3 retries.",
+        )
     try:
         context = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
     except OSError as error:
@@ -96,8 +99,8 @@ def open_local(path: str) -> QdrantEngine:
     return QdrantEngine(client, where, lock=threading.RLock())
 
 
-class QdrantEngine:
-    """An :class:`~jazzmine_dspy.memory.procedural.engine.Engine` over one client, or one to read and one to write.
+class QdrantEngine(Engine):
+    """An engine over one client, or one to read and one to write.
 
     On a server, failed connections, timeouts, 429 and 5xx are retried with growing pauses; a refusal (4xx) is not. All
     writes wait until they are applied, and have the ordering ``medium``: in a cluster, one leader orders the writes of
@@ -112,6 +115,8 @@ class QdrantEngine:
         attempts: At most, the first included.
         has_key: Whether an API key is sent.
     """
+
+    library = models
 
     def __init__(
         self,
@@ -145,23 +150,17 @@ class QdrantEngine:
         if info is not None:
             _check(spec, info.config.params, self.where)
 
-    def search(
-        self,
-        spec: CollectionSpec,
-        queries: Sequence[Query],
-        *,
-        limit: int,
-        where: Filter = ALL,
-        fields: Sequence[str] = (),
-    ) -> list[list[Hit]]:
-        """Return the ``limit`` best points of each query, in one round trip."""
+    def _search(
+        self, spec: CollectionSpec, queries: Sequence[Query], shared: dict[str, Any]
+    ) -> Sequence[Sequence[Any]]:
+        """All in one round trip."""
         requests = {
             place: models.QueryRequest(
-                query=query.dense.tolist() if query.dense is not None else _sparse(query.sparse),
+                query=query.dense.tolist()
+                if query.dense is not None
+                else sparse_vector(query.sparse, models),
                 using=spec.dense if query.dense is not None else spec.sparse,
-                filter=_filter(where),
-                limit=limit,
-                with_payload=list(fields) or False,
+                **shared,
             )
             for place, query in enumerate(queries)
             if query.dense is not None or query.sparse[0]
@@ -170,15 +169,12 @@ class QdrantEngine:
             lambda client: client.query_batch_points(spec.name, requests=list(requests.values())), missing=[]
         )
         points = dict(zip(requests, (answer.points for answer in answers), strict=False))
-        return [
-            [Hit(str(point.id), float(point.score), point.payload or {}) for point in points.get(place, ())]
-            for place in range(len(queries))
-        ]
+        return [points.get(place, ()) for place in range(len(queries))]
 
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
         """Write points, and wait until they can be found."""
         structs = [
-            models.PointStruct(id=point.id, vector=point.vectors(spec, _sparse), payload=dict(point.payload))
+            models.PointStruct(id=point.id, vector=point.vectors(spec, models), payload=dict(point.payload))
             for point in points
         ]
         if structs:
@@ -203,18 +199,18 @@ class QdrantEngine:
                 missing=None,
             )
 
-    def scroll(
-        self, spec: CollectionSpec, where: Filter = ALL, fields: Sequence[str] = ()
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Iterate over all points that pass, a thousand at a time."""
-        offset: Any = None
-        while True:
-            read = partial(_page, name=spec.name, where=_filter(where), fields=fields, offset=offset)
-            records, offset = self._call(read, writes=True, missing=([], None))
-            for record in records:
-                yield str(record.id), record.payload or {}
-            if offset is None:
-                return
+    def _page(
+        self, spec: CollectionSpec, where: Filter, arguments: dict[str, Any]
+    ) -> tuple[Sequence[Any], Any]:
+        """From a majority of the replicas."""
+        passing, consistency = where.of(models), models.ReadConsistencyType.MAJORITY
+        return self._call(
+            lambda client: client.scroll(
+                spec.name, scroll_filter=passing, consistency=consistency, **arguments
+            ),
+            writes=True,
+            missing=([], None),
+        )
 
     def close(self) -> None:
         """Close all connections, or release the folder."""
@@ -305,22 +301,6 @@ def address(url: str) -> str:
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
-def check(*, timeout: float, retries: int, verify: bool | str | ssl.SSLContext) -> None:
-    """Check the settings of a server before anything is sent.
-
-    Raises:
-        InputError: ``timeout`` is not above 0 and finite, ``retries`` is negative, or the file ``verify`` is missing.
-    """
-    if not 0 < timeout < math.inf or retries < 0:
-        raise InputError(
-            "A server needs a timeout over 0 and no negative number of retries",
-            where=f"timeout={timeout}, retries={retries}",
-            remedy="Leave them out for 2 seconds and 3 retries.",
-        )
-    if isinstance(verify, str) and not Path(verify).is_file():
-        raise InputError("The file of certificates is not there", where=verify, remedy="Name a PEM file.")
-
-
 def _info(client: QdrantClient, name: str) -> models.CollectionInfo | None:
     try:
         return client.get_collection(name)
@@ -350,33 +330,6 @@ def _check(spec: CollectionSpec, params: models.CollectionParams, where: str) ->
         raise dimension_error(spec, "none of these names", where)
     if dense.size != spec.size or dense.distance != models.Distance.COSINE:
         raise dimension_error(spec, f"{dense.size} ({dense.distance.value})", where)
-
-
-def _page(client: QdrantClient, *, name: str, where: Any, fields: Sequence[str], offset: Any) -> Any:
-    return client.scroll(
-        name,
-        scroll_filter=where,
-        limit=_PAGE,
-        offset=offset,
-        with_payload=list(fields) or True,
-        consistency=models.ReadConsistencyType.MAJORITY,
-    )
-
-
-def _filter(where: Filter) -> models.Filter | None:
-    def conditions(part: Mapping[str, Sequence[str]]) -> list[Any]:
-        return [
-            models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
-            for key, values in part.items()
-        ]
-
-    if where == ALL:
-        return None
-    return models.Filter(must=conditions(where.must), must_not=conditions(where.must_not))
-
-
-def _sparse(vector: tuple[list[int], list[float]]) -> models.SparseVector:
-    return models.SparseVector(indices=vector[0], values=vector[1])
 
 
 def _status(error: BaseException) -> int:

@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jazzmine_dspy.memory.procedural import ranking
 from jazzmine_dspy.memory.procedural.engine import (
@@ -21,10 +21,8 @@ from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, Reca
 from jazzmine_dspy.models.base import Shared, sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
+from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.ports import Embedder
 
 logger = logging.getLogger("jazzmine_dspy")
 

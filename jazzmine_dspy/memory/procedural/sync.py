@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, SparseVector
 from jazzmine_dspy.memory.procedural.points import FlowPoint, batches, bm25_documents, write
 from jazzmine_dspy.models.errors import MemoryUnavailableError
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.ports import Embedder
+from jazzmine_dspy.models.ports import Embedder
 
 _FIELDS = ("flow_name", "checksum", "embedder")
 

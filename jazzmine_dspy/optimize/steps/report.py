@@ -14,7 +14,7 @@ from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.report import Gain, Report, System, write_report
 from jazzmine_dspy.eval.suite import replay_dataset
-from jazzmine_dspy.lm.recording import Recording
+from jazzmine_dspy.lm.replay import Recording
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.optimize import findings
 from jazzmine_dspy.optimize.context import RunContext

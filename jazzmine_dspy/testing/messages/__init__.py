@@ -20,11 +20,15 @@ from __future__ import annotations
 import pytest
 
 # Before the import, so that a failure shows both sides of a comparison.
-pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("_bad_input", "_storing", "_updates")))
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("_bad_input", "_storing")))
 
 from jazzmine_dspy.testing.messages._bad_input import DamageSuite, LimitSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._storing import MessageSuite, TraceSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._updates import ConversationSuite, UpdateSuite  # noqa: E402
+from jazzmine_dspy.testing.messages._storing import (  # noqa: E402
+    ConversationSuite,
+    MessageSuite,
+    TraceSuite,
+    UpdateSuite,
+)
 from jazzmine_dspy.testing.messages.harness import Harness, Suite  # noqa: E402
 
 __all__ = [

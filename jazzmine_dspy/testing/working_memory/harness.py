@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
+from jazzmine_dspy.memory.errors import LockTimeoutError
 from jazzmine_dspy.memory.working.flow import ActiveFlowState
 from jazzmine_dspy.memory.working.records import SlotState
 from jazzmine_dspy.memory.working.state import WorkingMemory
@@ -72,6 +73,16 @@ class Suite:
     async def store(self, harness: Harness) -> WorkingMemoryStore:
         """A store over the data of the harness."""
         return await harness.make()
+
+    @pytest_asyncio.fixture
+    async def other(self, harness: Harness) -> WorkingMemoryStore:
+        """A second store over the same data."""
+        return await harness.make()
+
+    @pytest_asyncio.fixture
+    async def workers(self, harness: Harness) -> list[WorkingMemoryStore]:
+        """Three stores over the same data, whose turns wait for each other."""
+        return [await harness.make(wait=15.0) for _ in range(3)]
 
 
 async def with_timeout(work: Awaitable[R]) -> R:
@@ -163,3 +174,11 @@ async def background_turn(
 async def take_turn(store: WorkingMemoryStore, conversation_id: str = "c1") -> None:
     """Take a whole turn, which has to begin soon."""
     await BackgroundTurn(store, conversation_id).end()
+
+
+async def wait_in_vain(store: WorkingMemoryStore) -> LockTimeoutError:
+    """Wait for a turn that another store holds until the time is up; the error."""
+    with pytest.raises(LockTimeoutError) as caught:
+        async with store.turn("c1"):
+            pytest.fail("two turns at once")
+    return caught.value

@@ -17,7 +17,6 @@ from jazzmine_dspy.memory.working.records import PendingConfirmation, QueuedMess
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.testing.working_memory.harness import (
-    Harness,
     Suite,
     stored_flow,
     stored_state,
@@ -59,12 +58,11 @@ OPERATIONS: dict[str, Operation] = {
 WHEN_IDLE = {"begin_turn", "end_turn", "start_flow", "confirm_action", "dequeue"}
 
 
-async def running(store: WorkingMemoryStore, *slots: SlotState, **fields: Any) -> None:
+async def running(store: WorkingMemoryStore, *slots: SlotState) -> None:
     """Begin a conversation with a flow under way."""
     await store.get_or_create("c1", "u1")
-    await store.start_flow("c1", ActiveFlowState(flow_name="pay", **fields))
-    if slots:
-        await store.register_slots("c1", slots)
+    flow = ActiveFlowState(flow_name="pay", slots={slot.name: slot for slot in slots})
+    await store.start_flow("c1", flow)
 
 
 class OperationSuite(Suite):
@@ -142,12 +140,11 @@ class OperationSuite(Suite):
         assert (active.values, [one.result for one in active.tool_call_history]) == ({"a": [1]}, [[1]])
 
     async def test_operations_at_once_are_each_done_on_what_the_others_left(
-        self, store: WorkingMemoryStore, harness: Harness
+        self, store: WorkingMemoryStore, workers: list[WorkingMemoryStore]
     ) -> None:
-        stores = [store, await harness.make(wait=15.0), await harness.make(wait=15.0)]
         await running(store)
         calls = [ToolCallRecord(tool_name=f"t{number}") for number in range(12)]
-        work = [stores[number % 3].record_tool_call("c1", call) for number, call in enumerate(calls)]
+        work = [workers[number % 3].record_tool_call("c1", call) for number, call in enumerate(calls)]
         await with_timeout(asyncio.gather(*work))
         active = await stored_flow(store)
         assert [call.call_index for call in active.tool_call_history] == list(range(12))
@@ -163,15 +160,16 @@ class OperationSuite(Suite):
         assert turn is not None
         assert [call.tool_name for call in turn.tool_calls] == [call.tool_name for call in calls]
 
-    async def test_a_message_delivered_three_times_at_once_begins_one_turn(self, harness: Harness) -> None:
-        stores = [await harness.make(wait=15.0) for _ in range(3)]
-        await stores[0].get_or_create("c1", "u1")
+    async def test_a_message_delivered_three_times_at_once_begins_one_turn(
+        self, store: WorkingMemoryStore, workers: list[WorkingMemoryStore]
+    ) -> None:
+        await store.get_or_create("c1", "u1")
         cache = TurnCache(
             message_id="m1", is_continuation=False, raw_entities=[{"name": "Order #555"}], intent="track"
         )
-        states = await with_timeout(asyncio.gather(*(one.begin_turn("c1", cache) for one in stores)))
+        states = await with_timeout(asyncio.gather(*(one.begin_turn("c1", cache) for one in workers)))
         assert {state.turn_number for state in states} == {1}
-        state = await stored_state(stores[0])
+        state = await stored_state(store)
         assert (state.started_message_ids, len(state.topic_history)) == (["m1"], 1)
         assert [entity.mention_count for entity in state.entity_workspace.values()] == [1]
 
@@ -187,36 +185,35 @@ class OperationSuite(Suite):
         # The message was not taken, so that it can be delivered again.
         assert (await store.begin_turn("c1", TurnCache(message_id="m2"))).turn_number == 2
 
-    async def test_a_payload_is_paid_out_once_to_any_number_of_workers(self, harness: Harness) -> None:
-        stores = [await harness.make(wait=15.0) for _ in range(3)]
-        await running(stores[0])
-        await stores[0].request_confirmation("c1", PAY)
-        paid = await with_timeout(
-            asyncio.gather(*(one.confirm_action("c1") for one in stores for _ in range(2)))
-        )
+    async def test_a_payload_is_paid_out_once_to_any_number_of_workers(
+        self, store: WorkingMemoryStore, workers: list[WorkingMemoryStore]
+    ) -> None:
+        await running(store)
+        await store.request_confirmation("c1", PAY)
+        paid = await with_timeout(asyncio.gather(*(one.confirm_action("c1") for one in 2 * workers)))
         assert [payload for payload in paid if payload is not None] == [{"amount": 5}]
 
-    async def test_a_queued_message_is_taken_once(self, harness: Harness) -> None:
-        stores = [await harness.make(wait=15.0) for _ in range(3)]
-        await running(stores[0])
-        await stores[0].begin_action("c1")
+    async def test_a_queued_message_is_taken_once(
+        self, store: WorkingMemoryStore, workers: list[WorkingMemoryStore]
+    ) -> None:
+        await running(store)
+        await store.begin_action("c1")
         for number in range(3):
-            await stores[0].enqueue("c1", QueuedMessage(message_id=f"m{number}", user_id="u1", text="and?"))
-        await stores[0].finish_action("c1", {"done": True})
-        taken = await with_timeout(asyncio.gather(*(one.dequeue("c1") for one in stores for _ in range(2))))
+            await store.enqueue("c1", QueuedMessage(message_id=f"m{number}", user_id="u1", text="and?"))
+        await store.finish_action("c1", {"done": True})
+        taken = await with_timeout(asyncio.gather(*(one.dequeue("c1") for one in 2 * workers)))
         assert sorted(one.message_id for one in taken if one is not None) == ["m0", "m1", "m2"]
-        assert (await stored_state(stores[0])).queue == []
+        assert (await stored_state(store)).queue == []
 
     async def test_a_conversation_is_carried_on_by_another_worker_in_every_step(
-        self, harness: Harness
+        self, workers: list[WorkingMemoryStore]
     ) -> None:
-        stores = [await harness.make() for _ in range(4)]
-        await running(stores[0], SlotState(name="amount"))
-        await stores[1].collect_slot("c1", "amount", 0)
-        await stores[2].request_confirmation("c1", PAY)
-        assert await stores[3].confirm_action("c1") == {"amount": 5}
-        await stores[0].begin_action("c1")
-        state = await stores[1].finish_action("c1", {"paid": 5})
+        await running(workers[0], SlotState(name="amount"))
+        await workers[1].collect_slot("c1", "amount", 0)
+        await workers[2].request_confirmation("c1", PAY)
+        assert await workers[0].confirm_action("c1") == {"amount": 5}
+        await workers[1].begin_action("c1")
+        state = await workers[2].finish_action("c1", {"paid": 5})
         assert (state.status, state.flow_history[-1].result) == ("idle", {"paid": 5})
 
     async def test_a_conversation_deleted_meanwhile_is_not_there_for_the_next_operation(

@@ -121,7 +121,7 @@ def test_a_recording_that_is_partly_answered_says_of_how_many_turns_it_speaks(
 def test_what_a_recording_is_told_has_all_that_it_wants(bench: Any, asked: list[str], capsys: Any) -> None:
     import tomllib
 
-    from jazzmine_dspy.lm.recording import Recording
+    from jazzmine_dspy.lm.replay import Recording
 
     assert bench.main([*asked, "--facts", "ours", "--kind", "large"]) == 0
     facts = tomllib.loads(capsys.readouterr().out)

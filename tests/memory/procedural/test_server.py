@@ -108,7 +108,7 @@ def test_writes_wait_and_syncs_read_from_a_majority(
 def test_long_lists_come_in_pages(
     running: qdrant_server.QdrantDouble, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(qdrant_engine, "_PAGE", 2)
+    monkeypatch.setattr("jazzmine_dspy.memory.procedural.engine._PAGE", 2)
     assert len(dict(engine.scroll(LAYOUT))) == 5
     assert running.requests == {"POST /collections/{c}/points/scroll": 3}
 

@@ -11,7 +11,7 @@ import yaml
 
 from jazzmine_dspy import InMemoryMessageStore, Message, MessageEnhancer
 from jazzmine_dspy.lm.deferred import ANSWERS, read_rows
-from jazzmine_dspy.lm.recording import recorded_lm
+from jazzmine_dspy.lm.replay import recorded_lm
 
 HERE = Path(__file__).parent
 RECORDING = HERE / "recording"
