@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import (
@@ -27,9 +27,6 @@ from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type
 from jazzmine_dspy.models.talk import asks_for_time as asks_for_time
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.turn import Turn
 
 
 def _set(text: str) -> frozenset[str]:

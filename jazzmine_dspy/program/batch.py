@@ -11,16 +11,14 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import LOOK_S, ended, interrupt
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.module import DecidingModule
+from jazzmine_dspy.program.module import DecidingModule
 
 log = logging.getLogger("jazzmine_dspy")
 

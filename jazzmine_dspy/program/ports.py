@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.decision import Recalled
+from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.ports import EmbedderPort, RecallPort
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext
+from jazzmine_dspy.models.turn import Turn
 
 __all__ = [
     "Clause",
@@ -31,13 +36,8 @@ __all__ = [
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.flows import Flow, Slot
-    from jazzmine_dspy.models.turn import Turn
+Floats = NDArray[np.floating[Any]]
+"""An array of numbers of any precision."""
 
 
 class Clause(NamedTuple):

@@ -11,21 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from jazzmine_dspy.models.base import Value, frozen_dict
 from jazzmine_dspy.models.commands import UNDERSTOOD, Command
+from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.models.turn import Turn
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.decision import TurnDecision
-    from jazzmine_dspy.program.ports import HeadPort
+from jazzmine_dspy.program.ports import HeadPort
 
 FILE = "turn_confidence.json"
 

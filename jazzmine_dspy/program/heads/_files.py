@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
@@ -14,9 +15,6 @@ from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical
 from jazzmine_dspy.program.ports import HeadState
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FORMAT = 2
 FEATURES = "selection/2"

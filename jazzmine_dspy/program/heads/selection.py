@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError, InputError
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import _blend, _files
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust, near_enough
+from jazzmine_dspy.program.heads._lexical import Lexical
 from jazzmine_dspy.program.heads.features import SIMILARITY_SCALE, STATE_SIZE, busy, evidence, state_features
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from jazzmine_dspy.models.decision import Recalled
-    from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.program.clauses import ClauseRule
-    from jazzmine_dspy.program.heads._lexical import Lexical
 
 _REMEDY = "Compile the program again."
 NOT_NEAR = "no flow was learnt, and none has a text near enough"

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import ArtifactError, InputError
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts import ActsHead
 from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear
 from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment
 from jazzmine_dspy.program.heads.feeling.topic import Topic
-from jazzmine_dspy.program.ports import HeadInput, HeadOutput, HeadState
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.program.ports import EmbedderPort
-
-    Floats = NDArray[np.floating[Any]]
+from jazzmine_dspy.program.ports import EmbedderPort, Floats, HeadInput, HeadOutput, HeadState
 
 WEIGHTS = "weights.safetensors"
 SHIPPED = "9290535a90a27be2c95721ffe0c8dfbc2f09249ac6f29ab82b3d0d34d065550b"

@@ -5,18 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jazzmine_dspy.models.language import words
 from jazzmine_dspy.program.heads.acts.view import hashed
 from jazzmine_dspy.program.heads.feeling.linear import Linear, fit_linear
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating[Any]]
+from jazzmine_dspy.program.ports import Floats
 
 ANGRY = -0.6
 """At or below it a message is clearly annoyed."""
