@@ -21,14 +21,15 @@ from jazzmine_dspy.models.decision import (
 )
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
 from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.program._calls import Predicted, PredictFailed, PredictorCall
-from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.asking import aask, ask
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.enhancement import enhancement_of
 from jazzmine_dspy.program.lm_requests import (
+    Predicted,
+    PredictFailed,
+    PredictorCall,
     addresses_of,
     message_limit,
     offered,
@@ -37,7 +38,7 @@ from jazzmine_dspy.program.lm_requests import (
 )
 from jazzmine_dspy.program.local.decider import undenied
 from jazzmine_dspy.program.module import ProgramModule
-from jazzmine_dspy.program.render import CUT
+from jazzmine_dspy.program.render import CUT, Addresses
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS

@@ -32,8 +32,8 @@ from jazzmine_dspy.models.errors import (
     error_code,
     format_error,
 )
-from jazzmine_dspy.program._calls import CallLog, PredictFailed
 from jazzmine_dspy.program.deadline import SERVING, Bearing, bearing_here, deadline_error
+from jazzmine_dspy.program.lm_requests import CallLog, PredictFailed
 
 FAILURES = 5
 """Failures in a row after which a model is not asked for :data:`REST_S`."""

@@ -13,10 +13,10 @@ from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program._calls import PredictFailed
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import bearing_outages
 from jazzmine_dspy.program.deciding import adecide, decide
+from jazzmine_dspy.program.lm_requests import PredictFailed
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.prompts import (
     CONTRACT,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import load
-from jazzmine_dspy.artifacts import files
+from jazzmine_dspy.artifacts import manifest as files
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError
 

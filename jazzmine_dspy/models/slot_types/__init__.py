@@ -13,6 +13,5 @@ from jazzmine_dspy.models.slot_types import calendar as calendar
 from jazzmine_dspy.models.slot_types import contact as contact
 from jazzmine_dspy.models.slot_types import boolean as boolean
 from jazzmine_dspy.models.slot_types import choice as choice
-from jazzmine_dspy.models.slot_types import listing as listing
 
 __all__ = ["SLOT_TYPES", "ReadingContext", "Slot", "SlotType", "Span", "TextType", "slot_type"]
