@@ -177,9 +177,13 @@ def breaks_pattern(slot: Patterned, value: Any) -> bool:
     return slot.pattern is not None and not fullmatch(slot.pattern, str(value))
 
 
-_ATOM = re.compile(
-    r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]()])(\{\d+(?:,\d*)?\}[?+]?|[*+?][?+]?)?", re.DOTALL
+_CLASS = r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]"
+_ATOM = regex.compile(
+    rf"({_CLASS}|(?P<group>\((?:{_CLASS}|(?&group)|[^()\\\[])*\))|[^\\\[\]()])((?:\{{\d+(?:,\d*)?\}}|[*+?])?[?+]?)",
+    regex.DOTALL,
 )
+"""A part of a pattern, a group in brackets being one, and how often it repeats."""
+
 _SIGNS = "-/ ._:#"
 _GAP = r"[-/\s._:#]*"
 
@@ -284,29 +288,11 @@ def _shape(pattern: str) -> _Shape | None:
 def _atoms(pattern: str) -> Iterator[tuple[str, str]]:
     """The parts of a pattern, each with how often it repeats; a group in brackets is one; ("", "") ends what is odd."""
     place = 0
-    while place < len(pattern):
-        if pattern[place] == "(":
-            end = _group_end(pattern, place)
-            repeated = re.compile(r"(\{\d+(?:,\d*)?\}|[*+?])?[?+]?").match(pattern, end)
-            assert repeated is not None
-            yield pattern[place:end], repeated.group()
-            place = repeated.end()
-            continue
-        match = _ATOM.match(pattern, place)
-        if match is None:
-            yield "", ""
-            return
-        yield match[1], match[2] or ""
+    while (match := _ATOM.match(pattern, place)) is not None:
+        yield match[1], match[3]
         place = match.end()
-
-
-def _group_end(pattern: str, place: int) -> int:
-    depth = 0
-    for match in re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()]", re.DOTALL).finditer(pattern, place):
-        depth += {"(": 1, ")": -1}.get(match.group(), 0)
-        if depth == 0 and match.group() == ")":
-            return match.end()
-    return len(pattern)
+    if place < len(pattern):
+        yield "", ""
 
 
 log = logging.getLogger("jazzmine_dspy")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -13,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jazzmine_dspy._version import __version__
-from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError, InputError, format_error
-from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
@@ -41,8 +38,6 @@ _ASKED = 200
 _KEPT = 4
 """Indices that are kept in memory: a program has one for each predictor."""
 
-_PROMPTS_KEPT = 512
-_DEPTH = 6
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -226,52 +221,3 @@ def in_wording(program: D, wording: Wording) -> D:
             remedy="Compile the program anew with that wording, or use one without demonstrations.",
         )
     return program.with_policy(program.policy.model_copy(update={"wording": wording}))
-
-
-class FlowPrompts:
-    """Remembers the prompts of the flows that were chosen last, by their content: a flow that changes gets a new one.
-
-    Args:
-        kept: How many are remembered.
-
-    Example:
-        >>> prompts, flow = FlowPrompts(), Flow(name="track", description="Tell where <it> is.")
-        >>> "&lt;it&gt;" in prompts.of(flow), prompts.of(flow) is prompts.of(flow.model_copy())
-        (True, True)
-    """
-
-    def __init__(self, kept: int = _PROMPTS_KEPT) -> None:
-        self._kept = kept
-        self._prompts: OrderedDict[str, str] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._prompts)
-
-    def of(self, flow: Any) -> str:
-        """The prompt of a flow, or of another system's flow object, without its examples."""
-        key = (
-            flow.checksum()
-            if isinstance(flow, Flow)
-            else sha256(f"{type(flow).__qualname__} {_content(flow)}")
-        )
-        if key not in self._prompts:
-            self._prompts[key] = str(flow.build_prompt(verbose=False))
-        self._prompts.move_to_end(key)
-        while len(self._prompts) > self._kept:
-            self._prompts.popitem(last=False)
-        return self._prompts[key]
-
-
-def _content(item: Any, depth: int = _DEPTH) -> str:
-    """What an object holds, as text: equal content gives equal text, as deep as flows of flows go."""
-    if item is None or isinstance(item, str | int | float | bool | bytes) or depth == 0:
-        return repr(item)
-    if isinstance(item, dict):
-        return str([(str(key), _content(value, depth - 1)) for key, value in item.items()])
-    if isinstance(item, list | tuple):
-        return str([_content(part, depth - 1) for part in item])
-    if isinstance(item, set | frozenset):
-        return str(sorted(_content(part, depth - 1) for part in item))
-    if callable(item) or not hasattr(item, "__dict__"):
-        return repr(item)
-    return f"{type(item).__qualname__} {_content(vars(item), depth - 1)}"

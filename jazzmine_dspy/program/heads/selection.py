@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jazzmine_dspy.models.base import canonical_json
+from jazzmine_dspy.models.base import Shared, canonical_json
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import Turn
@@ -44,7 +44,7 @@ class _Ranked(NamedTuple):
     reason: str = ""
 
 
-class SelectionHead:
+class SelectionHead(Shared):
     """Ranks the flows that may be chosen, and says how sure it is of its choice.
 
     Three parts score the flows: a linear model over the message's features and the state; one over its words and
@@ -116,9 +116,6 @@ class SelectionHead:
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._fingerprint: str | None = None
         self._columns: dict[tuple[str, ...], tuple[dict[str, int], NDArray[np.int64]]] = {}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SelectionHead:
-        return self
 
     @property
     def fingerprint(self) -> str:

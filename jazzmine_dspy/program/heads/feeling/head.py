@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import ArtifactError, InputError
@@ -28,7 +29,7 @@ SHIPPED = "9290535a90a27be2c95721ffe0c8dfbc2f09249ac6f29ab82b3d0d34d065550b"
 _FORMAT = 1
 
 
-class FeelingHead:
+class FeelingHead(Shared):
     """Sentiment and change of topic.
 
     It fills these fields of enhancements that no language model gave. A program without one of its own uses the one
@@ -44,9 +45,6 @@ class FeelingHead:
         self.topic = topic
         self.fingerprint = self.to_state().fingerprint
         """SHA-256 over all that decides."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FeelingHead:
-        return self
 
     def texts(self, message: str) -> tuple[str, ...]:
         """The message."""
