@@ -21,13 +21,13 @@ from jazzmine_dspy.program.deadline import DEADLINE, Deadline
 from jazzmine_dspy.program.decider import check_deciders
 from jazzmine_dspy.program.deciding import adecide, decide, read
 from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
-from jazzmine_dspy.program.fingerprint import program_fingerprint
 from jazzmine_dspy.program.module import DecidingModule
 from jazzmine_dspy.program.policy import Policy, Shape
 from jazzmine_dspy.program.prompts import (
     CONTRACT,
     check_contract,
     contract_of,
+    program_fingerprint,
     put,
     states_of,
     with_nearest,
