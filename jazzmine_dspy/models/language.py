@@ -21,6 +21,11 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def phrases(text: str) -> frozenset[str]:
+    """The phrases of a text, which bars part, as a set to look them up in."""
+    return frozenset(text.split("|"))
+
+
 LIGHT = words(
     "a an the it it's its is that that's thats this these those i i'm im i'd id i'll ill we we're were "
     "we'd we'll you can could would will shall like want wanted need to be for of at on in by with please "

@@ -16,10 +16,9 @@ from typing import Any
 import dspy
 from dspy.utils.callback import ACTIVE_CALL_ID
 
-from jazzmine_dspy.models.decision import STAGES, TurnDecision
+from jazzmine_dspy.models import STAGES, Turn, TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.models.language import warn_unsupported_language
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import BUILT_IN
 from jazzmine_dspy.program.deadline import Deadline, awithin, bearing_here, deadline_error, in_thread, within
 from jazzmine_dspy.program.decider import (

@@ -9,13 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from jazzmine_dspy.models import Command, Entity, Flow, FlowRegistry, Slot, SlotValue, Turn
 from jazzmine_dspy.models.base import thaw
-from jazzmine_dspy.models.commands import Command, SlotValue
-from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.language import words
-from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.readings import values_in
 
 _NUMBER = re.compile(r"[_ ](?:id|no|nr|num|number|ref|reference|code)$", re.IGNORECASE)

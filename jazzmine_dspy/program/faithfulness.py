@@ -9,12 +9,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.language import is_english, words
-from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.denials import changed_negation
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
 

@@ -7,10 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Enhancement, StageRecord, TurnDecision
+from jazzmine_dspy.models import Command, Enhancement, StageRecord, Turn, TurnDecision
 from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import is_pause
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.decider import Decided

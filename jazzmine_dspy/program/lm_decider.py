@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.models.commands import UNDERSTOOD, BaseCommand, Command
+from jazzmine_dspy.models import UNDERSTOOD, BaseCommand, Command, Slot
 from jazzmine_dspy.models.decision import (
     STAGES,
     Enhancement,
@@ -20,7 +20,6 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
 )
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
-from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.program.asking import aask, ask
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.deadline import Deadline, in_thread

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import cast
 
+from jazzmine_dspy.models import Enhancement, Flow, FlowRegistry, Selection, Slot, Turn, reading_context
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import (
     Clarify,
@@ -15,11 +16,7 @@ from jazzmine_dspy.models.commands import (
     StartFlow,
     set_or_correct,
 )
-from jazzmine_dspy.models.decision import Enhancement, Selection
-from jazzmine_dspy.models.flows import Flow, Slot
-from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import ReadingContext, breaks_pattern, call_type
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import notes_pause
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.state import allowed_flows

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.lm.native import lm_identity
+from jazzmine_dspy.models import MessageRole, Turn
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.errors import ArtifactError, InputError, format_error
-from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.decider import decider_identity
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED as FEELING

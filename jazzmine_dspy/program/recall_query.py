@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models import Flow, FlowRegistry, MessageRole, Turn
 from jazzmine_dspy.models.history import episode_lines
 from jazzmine_dspy.models.language import LIGHT, is_english, words
-from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import REPEAT, YES, picked
 from jazzmine_dspy.program.heads.acts.readings import stem
 

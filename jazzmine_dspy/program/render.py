@@ -10,13 +10,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models import (
+    UNDERSTOOD,
+    BaseCommand,
+    Command,
+    Flow,
+    FlowRegistry,
+    HistoryMessage,
+    ReadingContext,
+    Slot,
+    Turn,
+)
 from jazzmine_dspy.models.base import FrozenMap, thaw
-from jazzmine_dspy.models.commands import UNDERSTOOD, BaseCommand, Command
-from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.history import MAX_SUMMARIES, split_episode, summary_lines
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.slots import ReadingContext
-from jazzmine_dspy.models.turn import HistoryMessage, Turn
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.recall_query import recent
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer

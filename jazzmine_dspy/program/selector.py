@@ -12,13 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jazzmine_dspy.lm.resolve import as_lm
+from jazzmine_dspy.models import Degraded, Flow, FlowRegistry, LMCall, Selection, StageRecord, Turn
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.decision import Degraded, LMCall, Selection, StageRecord
 from jazzmine_dspy.models.errors import InputError, format_error
-from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import record as made_record
 from jazzmine_dspy.program.lm_decider import LMDecider

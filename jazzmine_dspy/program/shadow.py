@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.state import as_turn
 from jazzmine_dspy.program.turn import TurnProgram

@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models import Flow, ReadingContext, Turn
 from jazzmine_dspy.program.heads.acts.compose import takes_up
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import values_in

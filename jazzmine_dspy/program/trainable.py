@@ -10,10 +10,9 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from jazzmine_dspy.lm.errors import EngineError
+from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.base import Shared
-from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, format_error
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import bearing_outages
 from jazzmine_dspy.program.deciding import adecide, decide

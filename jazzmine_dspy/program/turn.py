@@ -11,10 +11,8 @@ from typing import Any, Self, Unpack
 
 import dspy
 
-from jazzmine_dspy.models.decision import STAGES, TurnDecision
+from jazzmine_dspy.models import STAGES, FlowRegistry, Turn, TurnDecision
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.batch import WORKERS, all_at_once, at_once, chunks, embed_ahead
 from jazzmine_dspy.program.bindings import Bindings, Ports, build_index, make_ready_soon
 from jazzmine_dspy.program.deadline import DEADLINE, Deadline

@@ -8,10 +8,9 @@ from functools import lru_cache
 
 from rapidfuzz.distance import OSA
 
-from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models import Flow, Turn
 from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.readings import stem
 
 _LEAST = 5

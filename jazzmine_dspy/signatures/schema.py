@@ -11,9 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models import Slot, Turn
 from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, BaseCommand, SlotValue
-from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.signatures.answers import ALIASES
 
 
@@ -251,6 +250,7 @@ _TEXTS = {"type": "array", "items": _TEXT}
 _VALUE = {"anyOf": [_TEXT, {"type": "number"}, {"type": "boolean"}, _TEXTS]}
 """Whatever a slot can hold, for a schema of a slot type that the subset cannot say."""
 _PLAIN = ("string", "number", "integer", "boolean", "null")
+_KINDS = {type(None): "null", bool: "boolean", str: "string", int: "number", float: "number"}
 
 
 def strict(response_format: dict[str, Any]) -> dict[str, Any]:
@@ -302,21 +302,13 @@ def _form(schema: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _enum(values: Sequence[Any]) -> dict[str, Any]:
-    kinds = list(dict.fromkeys(_kind(value) for value in values))
+    kinds = list(dict.fromkeys(_KINDS.get(type(value)) for value in values))
     if None in kinds:
         return dict(_VALUE)
     return {
         "type": kinds[0] if len(kinds) == 1 else kinds,
         "enum": list({json.dumps(value): value for value in values}.values()),
     }
-
-
-def _kind(value: Any) -> str | None:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else None
 
 
 def _any_of(options: Sequence[dict[str, Any]]) -> dict[str, Any]:

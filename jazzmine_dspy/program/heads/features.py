@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jazzmine_dspy.models.decision import Recalled
-from jazzmine_dspy.models.turn import ConversationStatus, Turn
+from jazzmine_dspy.models import ConversationStatus, Recalled, Turn
 
 Floats = NDArray[np.float32]
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jazzmine_dspy.models import Recalled, Turn
 from jazzmine_dspy.models.base import Shared, canonical_json
-from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import _blend

@@ -10,11 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from jazzmine_dspy.models import Command, Enhancement, Turn
 from jazzmine_dspy.models.base import Shared
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Enhancement
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts import ActsHead
 from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear

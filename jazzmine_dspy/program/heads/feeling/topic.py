@@ -9,9 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models import Command, MessageRole, Turn
 from jazzmine_dspy.program.heads.feeling.linear import Linear, fit_linear
 from jazzmine_dspy.program.ports import Floats
 
