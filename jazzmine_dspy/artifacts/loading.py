@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.artifacts.manifest import AGAIN, find, read_checked
+from jazzmine_dspy.artifacts.manifest import AGAIN, read_checked
+from jazzmine_dspy.artifacts.publishing import find
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError, JazzmineError, format_error
 from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry

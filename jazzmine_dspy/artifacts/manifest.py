@@ -1,14 +1,12 @@
-"""Where a program is, its files, and its manifest: what the program was made of, and the hash of every file."""
+"""The files of a program, and its manifest: what the program was made of, and the hash of every file."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,35 +96,6 @@ def read_file(folder: Path, name: str) -> bytes:
     if len(data) > limit:
         raise ArtifactError(f"The file is larger than {limit:,} bytes", where=str(path), remedy=AGAIN)
     return data
-
-
-def find(name: str | Path) -> Path:
-    """The folder of a program: a path, a project's ``optimize/programs/NAME``, a packaged one, or MLflow's.
-
-    Raises:
-        ArtifactError: nowhere found.
-    """
-    text = str(name)
-    if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
-        from jazzmine_dspy.artifacts.publishing import download
-
-        return download(text)
-    packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
-    source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
-    places = [Path(name), Path("optimize/programs") / text, packaged, source]
-    for place in places:
-        with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
-            # One that is just being replaced is there again in a moment; reading it waits for that.
-            if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
-                return place
-    remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
-    if text.endswith(".json"):
-        remedy += " What module.save('x.json') wrote is read by TurnProgram(flows).load('x.json')."
-    raise ArtifactError(
-        f"No program {text[:200]!r}",
-        where=", ".join(str(place)[:200] for place in places[:2]),
-        remedy=remedy,
-    )
 
 
 FORMAT = 4

@@ -1,7 +1,8 @@
-"""Programs in MLflow's registry: published as versions of a name, of which an alias serves one. Nothing is pickled.
+"""Where programs are kept: in folders that are found by name, and in MLflow's registry. Nothing is pickled.
 
-A version is the folder of the program as it is, among the artefacts of a run. ``load("models:/NAME@ALIAS")`` brings the
-version that the alias stands at; who had it before is kept with the name, so that an alias can be rolled back.
+A program is published as a version of a name, of which an alias serves one. A version is the folder of the program as
+it is, among the artefacts of a run. ``load("models:/NAME@ALIAS")`` brings the version that the alias stands at; who had
+it before is kept with the name, so that an alias can be rolled back.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.manifest import find, read_checked
+from jazzmine_dspy.artifacts.manifest import MANIFEST, is_replaced, read_checked
 from jazzmine_dspy.models.errors import ArtifactError, format_error
 
 log = logging.getLogger("jazzmine_dspy")
@@ -26,6 +28,33 @@ LATEST = "latest"
 
 STORE = Path(".jazzmine/mlflow")
 """Where runs are kept, if no server is named."""
+
+
+def find(name: str | Path) -> Path:
+    """The folder of a program: a path, a project's ``optimize/programs/NAME``, a packaged one, or MLflow's.
+
+    Raises:
+        ArtifactError: nowhere found.
+    """
+    text = str(name)
+    if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
+        return download(text)
+    packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
+    source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
+    places = [Path(name), Path("optimize/programs") / text, packaged, source]
+    for place in places:
+        with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
+            # One that is just being replaced is there again in a moment; reading it waits for that.
+            if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
+                return place
+    remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
+    if text.endswith(".json"):
+        remedy += " What module.save('x.json') wrote is read by TurnProgram(flows).load('x.json')."
+    raise ArtifactError(
+        f"No program {text[:200]!r}",
+        where=", ".join(str(place)[:200] for place in places[:2]),
+        remedy=remedy,
+    )
 
 
 def download(address: str) -> Path:
