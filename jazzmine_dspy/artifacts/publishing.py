@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import re
 import tempfile
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.artifacts.manifest import MANIFEST, is_replaced, read_checked
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, format_error
-
-log = logging.getLogger("jazzmine_dspy")
 
 LATEST = "latest"
 """MLflow's own word for the newest version, in the place of a version or of an alias."""

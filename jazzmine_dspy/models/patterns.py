@@ -6,13 +6,13 @@ No expression of a flow takes longer than a set time: Python's own ``re`` would 
 from __future__ import annotations
 
 import functools
-import logging
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import regex
 
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.language import LIGHT, Span, dictated, digits_from_words, intended_values
 
 _ORDINARY = ("it arrived broken", "where is my parcel", "what does it cost")
@@ -294,8 +294,6 @@ def _atoms(pattern: str) -> Iterator[tuple[str, str]]:
     if place < len(pattern):
         yield "", ""
 
-
-log = logging.getLogger("jazzmine_dspy")
 
 TIME_LIMIT = 0.1
 """Seconds of processor time for one search. Python's own ``re`` has no limit, and blocks every other thread."""

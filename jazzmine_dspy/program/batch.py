@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,12 +13,11 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import LOOK_S, ended, interrupt
 from jazzmine_dspy.program.module import DecidingModule
-
-log = logging.getLogger("jazzmine_dspy")
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import threading
 import time
@@ -18,13 +17,11 @@ import dspy
 from dspy.clients.backend_selection import select_backend
 from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
-from jazzmine_dspy.models.base import Shared
+from jazzmine_dspy.models.base import Shared, log
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
-
-log = logging.getLogger("jazzmine_dspy")
 
 BUILT_IN = ("local", "lm", "fallback")
 """Deciders that every program has."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import dspy
 from dspy.utils.callback import ACTIVE_CALL_ID
 
 from jazzmine_dspy.models import STAGES, Turn, TurnDecision
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.models.language import warn_unsupported_language
 from jazzmine_dspy.program.bindings import BUILT_IN
@@ -37,8 +37,6 @@ from jazzmine_dspy.program.local.decider import confidence_model
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.prompts import decision_key
 from jazzmine_dspy.program.state import TurnState
-
-log = logging.getLogger("jazzmine_dspy")
 
 _SPAN = {"source", "confidence", "degraded", "cause"}
 """Fields of a stage record that a span shows."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jazzmine_dspy.models import Command, Enhancement, StageRecord, Turn, TurnDecision
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
 from jazzmine_dspy.program.acts import is_pause
 from jazzmine_dspy.program.bindings import Bindings
@@ -17,8 +17,6 @@ from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign, limits
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.state import CANDIDATES, TurnState, turn_problems
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 def finish(state: TurnState, answer: Decided) -> TurnDecision:

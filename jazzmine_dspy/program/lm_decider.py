@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -10,6 +9,7 @@ from typing import Any, cast
 from dspy.utils.exceptions import AdapterParseError
 
 from jazzmine_dspy.models import UNDERSTOOD, BaseCommand, Command, Slot
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import (
     STAGES,
     Enhancement,
@@ -42,8 +42,6 @@ from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS
 from jazzmine_dspy.signatures.schema import DOUBT, most_of_rewrite
-
-log = logging.getLogger("jazzmine_dspy")
 
 _CHOSEN = "chosen by the language model"
 

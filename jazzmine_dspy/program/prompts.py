@@ -5,7 +5,6 @@ A state is carried to another program, and checked before. Equal programs decide
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.models import MessageRole, Turn
-from jazzmine_dspy.models.base import canonical_json, sha256
+from jazzmine_dspy.models.base import canonical_json, log, sha256
 from jazzmine_dspy.models.errors import ArtifactError, InputError, format_error
 from jazzmine_dspy.program.decider import decider_identity
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
@@ -44,9 +43,6 @@ _ASKED = 200
 
 _KEPT = 4
 """Indices that are kept in memory: a program has one for each predictor."""
-
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 def nearest_of(predictor: dspy.Predict) -> int:

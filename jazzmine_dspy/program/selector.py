@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 from jazzmine_dspy.lm.resolve import as_lm
 from jazzmine_dspy.models import Degraded, Flow, FlowRegistry, LMCall, Selection, StageRecord, Turn
-from jazzmine_dspy.models.base import sha256
+from jazzmine_dspy.models.base import log, sha256
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
 from jazzmine_dspy.program.deadline import Deadline, in_thread
@@ -27,8 +26,6 @@ from jazzmine_dspy.program.recall_query import recall_query, recent
 from jazzmine_dspy.program.state import TurnState, allowed_flows, as_turn
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
-
-log = logging.getLogger("jazzmine_dspy")
 
 _Candidate = tuple[Recalled | None, dict[str, Any]]
 """What a recall port gave, if one did, and its form as a mapping."""
