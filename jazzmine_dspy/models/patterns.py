@@ -52,7 +52,11 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
     takes_words = _takes(slot.pattern, _WORDS)
     if takes_words and not _has_digit(digits_from_words(bare)):
         return None
-    joined = not takes_words or _is_code(digits_from_words(bare))
+    # The parts of one code, such as "ABC 123"; not "2 boxes" or "for 200".
+    parts = re.split(r"[\s-]+", digits_from_words(bare))
+    joined = not takes_words or all(
+        not part.isalpha() or (len(part) <= _LETTERS and part.lower() not in LIGHT) for part in parts
+    )
     fitting = (form for form in _forms(bare, joined=joined) if fullmatch(slot.pattern, form))
     value = next(fitting, None)
     # Letters alone become a code too easily: "can you" has the form of [A-Z]{3}-[A-Z]{3} without its separator.
@@ -114,19 +118,15 @@ def _readings(text: str) -> tuple[str, ...]:
     """A text, and the ways in which parts of it may be written, the surest first."""
     read_out, spelt = digits_from_words(text), dictated(text)
     grouped = _grouped(read_out)
-    forms = (text, read_out, text.upper(), grouped, spelt, spelt.upper(), *_join_digit_groups(text))
+    forms = [text, read_out, text.upper(), grouped, spelt, spelt.upper()]
+    if len(text.split()) <= _FEW_WORDS and re.search(r"\d-\d", text) and not _DATE_LIKE.search(text):
+        # Groups of digits that signs part are one: "ref is qd 71-002" has QD71002.
+        forms.append(_grouped(re.sub(r"(?<=\d)-(?=\d)", "", text.upper())))
     return tuple(dict.fromkeys(forms))
 
 
 _DATE_LIKE = re.compile(r"(?<!\d)(?:[0-2]?\d|3[01])-(?:[0-2]?\d|3[01])(?!\d)|\d[/.]\d")
 """A date, a price or a range of hours, whose numbers are no groups of one code."""
-
-
-def _join_digit_groups(text: str) -> list[str]:
-    """A short text in capitals, with groups of digits that signs part in one: "ref is qd 71-002" has QD71002."""
-    if len(text.split()) > _FEW_WORDS or not re.search(r"\d-\d", text) or _DATE_LIKE.search(text):
-        return []
-    return [_grouped(re.sub(r"(?<=\d)-(?=\d)", "", text.upper()))]
 
 
 _GROUPS = re.compile(r"(?<![\w.,:/-])(?:(?![AI] )[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")
@@ -154,12 +154,6 @@ def _forms(text: str, *, joined: bool = True) -> Iterator[str]:
     yield from dict.fromkeys(
         (text, text.upper(), text.lower(), *close_forms, read_out, spelt, spelt.upper(), spelt.lower())
     )
-
-
-def _is_code(text: str) -> bool:
-    """Whether the parts of a text may be those of one code: "ABC 123", not "2 boxes" or "for 200"."""
-    parts = re.split(r"[\s-]+", text)
-    return all(not part.isalpha() or (len(part) <= _LETTERS and part.lower() not in LIGHT) for part in parts)
 
 
 @functools.lru_cache(maxsize=256)

@@ -189,7 +189,11 @@ class Draft:
         if self.strict:
             raise failure from error
         answer_error = _typed_error(failure.error, call.predictor)
-        calls = _with_failure(failure.calls, answer_error)
+        calls = failure.calls
+        if calls:
+            # An unreadable answer is not a success.
+            failed = {"success": False, "error": format_error(answer_error)}
+            calls = (*calls[:-1], calls[-1].model_copy(update=failed))
         if isinstance(answer_error, AnswerError) and answer_error.readable:
             self.take(Predicted(answer_error.readable, calls, answer_error.refused))
             return
@@ -305,13 +309,6 @@ def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | No
         mode = flow_mode(state.turn.text, known)
         selection = Selection(flows=known, mode=mode, reason=reason, candidates=candidates)
     return undenied(selection, state), tuple(invented)
-
-
-def _with_failure(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
-    """Return the calls with the last one marked as failed: an unreadable answer is not a success."""
-    if not calls:
-        return ()
-    return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": format_error(error)}))
 
 
 def _is_cut(rewrite: Any, text: str, limit: int) -> bool:

@@ -160,7 +160,18 @@ class FlowSelector:
         selection, record = await self._selection(state, deadline, result)
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
-        return self._fill_result(result, selection, record)
+        names = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
+        result.chosen_flows = [self._live[name] for name in names]
+        result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]
+        result.combined_prompt = "\n\n".join(result.chosen_prompts)
+        result.confidence = record.confidence
+        result.reason = selection.reason
+        result.source = record.source
+        result.mode = selection.mode if len(names) > 1 else "single"
+        result.clarify = [name for name in selection.clarify if name in result.scores]
+        result.degraded = result.degraded or record.degraded
+        result.cause = "; ".join(filter(None, (result.cause, record.cause))) or None
+        return result
 
     async def _selection(
         self, state: TurnState, deadline: Deadline, result: FlowSelectionResult
@@ -264,22 +275,6 @@ class FlowSelector:
             log.warning("memory holds flows that the registry has not: %s", ", ".join(result.unresolved_ids))
         result.scores = {one.name: one.score for one in known.values()}
         return list(known.values())
-
-    def _fill_result(
-        self, result: FlowSelectionResult, selection: Selection, record: StageRecord
-    ) -> FlowSelectionResult:
-        names = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
-        result.chosen_flows = [self._live[name] for name in names]
-        result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]
-        result.combined_prompt = "\n\n".join(result.chosen_prompts)
-        result.confidence = record.confidence
-        result.reason = selection.reason
-        result.source = record.source
-        result.mode = selection.mode if len(names) > 1 else "single"
-        result.clarify = [name for name in selection.clarify if name in result.scores]
-        result.degraded = result.degraded or record.degraded
-        result.cause = "; ".join(filter(None, (result.cause, record.cause))) or None
-        return result
 
 
 class FlowPrompts:
