@@ -140,18 +140,3 @@ def shipped_feeling(embedder: EmbedderPort | None) -> FeelingHead | None:
 def learnt_dataset() -> str:
     """Fingerprint of the dataset that the shipped head has learnt."""
     return _read()[2]
-
-
-def to_bytes(head: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
-    """What the shipped file holds; ``dataset`` is the fingerprint of what it was fitted on."""
-    from safetensors.numpy import save
-
-    from jazzmine_dspy.models.base import canonical_json
-
-    state = head.to_state()
-    metadata = {
-        "head": canonical_json(state.settings),
-        "embedder": embedder.fingerprint,
-        "dataset": dataset,
-    }
-    return save(state.arrays, metadata)
