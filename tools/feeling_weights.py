@@ -12,10 +12,12 @@ import re
 from pathlib import Path
 from unittest import mock
 
+from safetensors.numpy import save
 from weights.feelings import phrases
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.optimize.local.feeling import fit_feeling
 from jazzmine_dspy.program import finish
 from jazzmine_dspy.program.heads.feeling import head
@@ -44,7 +46,13 @@ def main() -> None:
     assert made is not None
     source = Path(head.__file__)
     target = source.with_name(head.WEIGHTS)
-    target.write_bytes(head.to_bytes(made, embedder, dataset.fingerprint))
+    state = made.to_state()
+    told = {
+        "head": canonical_json(state.settings),
+        "embedder": embedder.fingerprint,
+        "dataset": dataset.fingerprint,
+    }
+    target.write_bytes(save(state.arrays, told))
     text = re.sub(r'SHIPPED = "\w*"', f'SHIPPED = "{made.fingerprint}"', source.read_text("utf-8"))
     source.write_text(text, "utf-8")
     print(f"{target}: {target.stat().st_size:,} bytes; thresholds {made.sentiment.least}, {made.topic.least}")

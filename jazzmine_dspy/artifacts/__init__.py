@@ -1,9 +1,8 @@
 """Compiled programs on disk: saved, checked and loaded. JSON, YAML and safetensors; nothing is pickled."""
 
-from jazzmine_dspy.artifacts.files import find
 from jazzmine_dspy.artifacts.loading import BASE, Loaded, bind_recall, load, load_with_manifest
 from jazzmine_dspy.artifacts.manifest import read_manifest
-from jazzmine_dspy.artifacts.publishing import Published, promote, publish, published, roll_back
+from jazzmine_dspy.artifacts.publishing import Published, find, promote, publish, published, roll_back
 from jazzmine_dspy.artifacts.saving import check_target, save
 
 __all__ = [

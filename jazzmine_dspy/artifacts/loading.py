@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.artifacts.files import AGAIN, find
-from jazzmine_dspy.artifacts.manifest import read_checked
+from jazzmine_dspy.artifacts.manifest import AGAIN, read_checked
+from jazzmine_dspy.artifacts.publishing import find
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError, JazzmineError, format_error
 from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -34,8 +34,6 @@ BASE = "base"
 _EXAMPLES = "examples.jsonl"
 HEADS = "heads.safetensors"
 LEARNT = "deciders.safetensors"
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 class Loaded(NamedTuple):

@@ -1,28 +1,206 @@
-"""Programs in MLflow's registry: published as versions of a name, of which an alias serves one. Nothing is pickled.
+"""Where programs are kept: in folders that are found by name, and in MLflow's registry. Nothing is pickled.
 
-A version is the folder of the program as it is, among the artefacts of a run. ``load("models:/NAME@ALIAS")`` brings the
-version that the alias stands at; who had it before is kept with the name, so that an alias can be rolled back.
+A program is published as a version of a name, of which an alias serves one. A version is the folder of the program as
+it is, among the artefacts of a run. ``load("models:/NAME@ALIAS")`` brings the version that the alias stands at; who had
+it before is kept with the name, so that an alias can be rolled back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.files import find
-from jazzmine_dspy.artifacts.manifest import read_checked
-from jazzmine_dspy.artifacts.store import (
-    STORE,
-    check_alias,
-    check_name,
-    client_of,
-    experiment_of,
-    store_uri,
-    versions_of,
-)
-from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.artifacts.manifest import MANIFEST, is_replaced, read_checked
+from jazzmine_dspy.models.base import log
+from jazzmine_dspy.models.errors import ArtifactError, format_error
+
+LATEST = "latest"
+"""MLflow's own word for the newest version, in the place of a version or of an alias."""
+
+STORE = Path(".jazzmine/mlflow")
+"""Where runs are kept, if no server is named."""
+
+
+def find(name: str | Path) -> Path:
+    """The folder of a program: a path, a project's ``optimize/programs/NAME``, a packaged one, or MLflow's.
+
+    Raises:
+        ArtifactError: nowhere found.
+    """
+    text = str(name)
+    if text.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
+        return download(text)
+    packaged = Path(str(resources.files("jazzmine_dspy"))) / "_programs" / text
+    source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
+    places = [Path(name), Path("optimize/programs") / text, packaged, source]
+    for place in places:
+        with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
+            # One that is just being replaced is there again in a moment; reading it waits for that.
+            if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
+                return place
+    remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
+    if text.endswith(".json"):
+        remedy += " What module.save('x.json') wrote is read by TurnProgram(flows).load('x.json')."
+    raise ArtifactError(
+        f"No program {text[:200]!r}",
+        where=", ".join(str(place)[:200] for place in places[:2]),
+        remedy=remedy,
+    )
+
+
+def download(address: str) -> Path:
+    """The folder behind ``models:/…``, ``runs:/…`` or ``mlflow-artifacts:/…``: brought here, or where it is kept.
+
+    Raises:
+        ArtifactError: MLflow has nothing there, or cannot be reached.
+    """
+    with client_of(None, address) as client:
+        from mlflow.artifacts import download_artifacts
+
+        source, uri = address, store_uri()
+        if address.startswith("models:/"):
+            source = _registered(client, address)
+        # Where the files are on this machine, their own place is answered, and nothing is copied.
+        place = None if source.startswith(("file:", "/")) else tempfile.mkdtemp(prefix="jazzmine-")
+        return Path(download_artifacts(artifact_uri=source, dst_path=place, tracking_uri=uri))
+
+
+def store_uri(uri: str | None = None) -> str:
+    """Of the server or store that is meant: the named one, MLflow's own setting, or the project's."""
+    import mlflow
+
+    set_here: bool = mlflow.is_tracking_uri_set()  # type: ignore[no-untyped-call]
+    if uri or os.environ.get("MLFLOW_TRACKING_URI") or set_here:
+        return uri or str(mlflow.get_tracking_uri())
+    return f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that MLflow's registry refuses.
+
+    Raises:
+        ArtifactError: the name is empty or contains a slash or a colon.
+    """
+    if not name.strip() or "/" in name or ":" in name:
+        raise ArtifactError(
+            f"MLflow's registry takes no '/' or ':' in a name, and no empty one: {name[:200]!r}", where="name",
+            remedy="Choose a name such as 'team-support'.",
+        )  # fmt: skip
+
+
+def check_alias(alias: str) -> None:
+    """Refuse an alias that MLflow's registry refuses.
+
+    Raises:
+        ArtifactError: the alias is reserved or contains other signs than letters, digits, ``_`` and ``-``.
+    """
+    if alias.lower() == LATEST:
+        problem = f"MLflow reserves the alias {alias!r}: it is always the newest version"
+    elif re.fullmatch(r"v\d+", alias, re.IGNORECASE):
+        problem = f"MLflow reserves the alias {alias!r}, which looks like a version"
+    elif not re.fullmatch(r"[\w-]+", alias):
+        problem = f"MLflow takes only letters, digits, '_' and '-' in an alias: {alias[:200]!r}"
+    else:
+        return
+    raise ArtifactError(problem, where="alias", remedy="Choose another one, such as 'champion'.")
+
+
+def experiment_of(
+    client: Any, name: str, place: str | None, note: Callable[[str], None] = log.warning
+) -> str:
+    """The id of an experiment, which is made if nobody has it and restored if it was deleted.
+
+    MLflow keeps the name of a deleted experiment, so that no other one can be made under it.
+
+    Args:
+        client: MLflow's client.
+        name: Of the experiment.
+        place: URI for the artefacts of a new one; None leaves it to the server.
+        note: Receives a line if the experiment is restored.
+
+    Raises:
+        ArtifactError: the experiment was deleted and cannot be restored.
+    """
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        return str(client.create_experiment(name, place))
+    if experiment.lifecycle_stage == "deleted":
+        try:
+            client.restore_experiment(experiment.experiment_id)
+        except Exception as error:
+            raise ArtifactError(
+                f"MLflow's experiment {name!r} was deleted and cannot be restored: {format_error(error)}",
+                where=f"experiment {experiment.experiment_id}",
+                remedy="Remove it for good with 'mlflow gc', or take another name.",
+            ) from error
+        note(f"MLflow's experiment {name!r} was deleted; it is restored for this run")
+    return str(experiment.experiment_id)
+
+
+def _registered(client: Any, address: str) -> str:
+    """Where the files of ``models:/NAME@ALIAS``, ``models:/NAME/VERSION`` or ``models:/NAME/latest`` are."""
+    inner = address.removeprefix("models:/")
+    name, _, alias = inner.partition("@")
+    version = ""
+    if not alias and "/" in inner:
+        name, _, version = inner.rpartition("/")
+    if not name:
+        raise ArtifactError(
+            "No model is named", where=address[:200],
+            remedy="Name one: models:/NAME@champion. MLFLOW_TRACKING_URI says where models are registered.",
+        )  # fmt: skip
+    check_name(name)
+    if LATEST in (alias.lower(), version.lower()):
+        version = str(max(versions_of(client, name), default=0))
+    elif alias:
+        version = str(client.get_model_version_by_alias(name, alias).version)
+    elif not version.isdecimal():
+        raise ArtifactError(
+            f"{version[:200]!r} is not a version; stages are not supported", where=address[:200],
+            remedy=f"Name a number or 'latest', or an alias: models:/{name[:200]}@champion.",
+        )  # fmt: skip
+    return str(client.get_model_version_download_uri(name, version))
+
+
+def versions_of(client: Any, name: str) -> list[int]:
+    """The versions of a name; none where nobody has it."""
+    quote = '"' if "'" in name else "'"
+    return [int(each.version) for each in client.search_model_versions(f"name = {quote}{name}{quote}")]
+
+
+@contextlib.contextmanager
+def client_of(uri: str | None, what: str) -> Iterator[Any]:
+    """MLflow's client; whatever it raises is told as a fault of the registry.
+
+    Raises:
+        ArtifactError: MLflow is not installed, has not what is asked for, or cannot be reached.
+    """
+    try:
+        import mlflow
+    except ImportError as error:
+        raise ArtifactError(
+            "MLflow is not installed", where=what[:200], remedy="Install the extra 'optimize'."
+        ) from error
+    chosen = store_uri(uri)
+    if chosen == f"sqlite:///{STORE.resolve() / 'mlflow.db'}":
+        STORE.mkdir(parents=True, exist_ok=True)
+    try:
+        yield mlflow.MlflowClient(tracking_uri=chosen, registry_uri=chosen)
+    except ArtifactError:
+        raise
+    except Exception as error:  # MLflow's stores and their clients raise types of their own
+        raise ArtifactError(
+            f"MLflow gives no program: {format_error(error)}", where=what[:200],
+            remedy="Check name and version, and MLFLOW_TRACKING_URI for the server that has it.",
+        ) from error  # fmt: skip
+
 
 CHAMPION = "champion"
 """The alias that serves, unless another is named."""

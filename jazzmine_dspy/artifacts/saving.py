@@ -13,9 +13,8 @@ from typing import Any
 
 import dspy
 
-from jazzmine_dspy.artifacts.files import MANIFEST, aside
 from jazzmine_dspy.artifacts.loading import heads_to_files
-from jazzmine_dspy.artifacts.manifest import manifest_of, pretty
+from jazzmine_dspy.artifacts.manifest import MANIFEST, aside, manifest_of, pretty
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.prompts import states_of

@@ -12,9 +12,9 @@ import dspy
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.lm_requests import addresses_of, request_for
 from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.trainable import STAGES_FIELD
 from jazzmine_dspy.program.turn import TurnProgram

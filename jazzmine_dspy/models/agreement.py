@@ -6,6 +6,7 @@ condition or contrast next to a yes cancels it.
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 import unicodedata
@@ -95,12 +96,14 @@ class _Language(NamedTuple):
         phrases: The kind of each phrase.
         longest: The length of the longest phrase that begins with a word.
         unspaced: Whether it is written without spaces.
+        vocabulary: The words of its phrases.
     """
 
     name: str
     phrases: Mapping[tuple[str, ...], str]
     longest: Mapping[str, int]
     unspaced: bool
+    vocabulary: frozenset[str]
 
 
 @lru_cache(maxsize=256)
@@ -131,7 +134,7 @@ def stance(text: str, about: str = "") -> Stance:
     unspaced = _CJK.search(words) is not None
     languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
     tokens = _words(words)
-    languages.sort(key=lambda name: -sum(word in _vocabulary(name) for word in tokens))
+    languages.sort(key=lambda name: -sum(word in _lexicon()[name].vocabulary for word in tokens))
     if not about and not unspaced:
         # Other languages agree by their own words alone.
         known = frozenset[str]().union(*map(_known_to, tokens))
@@ -165,14 +168,6 @@ def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
         if not each.is_question
     )
     return any(kinds[:1] == [kind] or (kind in kinds and "" not in kinds) for kinds in kind_lists)
-
-
-@lru_cache(maxsize=64)
-def _vocabulary(name: str) -> frozenset[str]:
-    """The words of a language's phrases."""
-    language = _lexicon()[name]
-    phrases, unspaced = language.phrases, language.unspaced
-    return frozenset(word for phrase in phrases for word in (("".join(phrase),) if unspaced else phrase))
 
 
 def _plain(text: str) -> str:
@@ -336,5 +331,6 @@ def _lexicon() -> dict[str, _Language]:
         longest: dict[str, int] = {}
         for phrase in phrases:
             longest[phrase[0]] = max(len(phrase), longest.get(phrase[0], 1))
-        languages[name] = _Language(name, phrases, longest, unspaced)
+        said = map("".join, phrases) if unspaced else itertools.chain.from_iterable(phrases)
+        languages[name] = _Language(name, phrases, longest, unspaced, frozenset(said))
     return languages

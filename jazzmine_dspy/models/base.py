@@ -8,6 +8,7 @@ import contextvars
 import ctypes
 import hashlib
 import json
+import logging
 import math
 import os
 import threading
@@ -23,6 +24,9 @@ from pydantic_core import CoreSchema, core_schema
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+
+log = logging.getLogger("jazzmine_dspy")
+"""The logger of the package."""
 
 
 class Shared:

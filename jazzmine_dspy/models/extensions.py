@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, TypeVar
 
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ExtensionError
 
 T = TypeVar("T")
-
-log = logging.getLogger("jazzmine_dspy")
 
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _OURS = "jazzmine_dspy."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import regex
 
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Message, MessageRole
+from jazzmine_dspy.models.turn import HistoryMessage
 
 USER_TURNS = 8
 """Messages of the user that are kept at least, with the replies between them."""
@@ -34,17 +35,8 @@ _TELLING = 16
 """Characters from which on a sentence is taken to say something; a shorter one ("Hi.") takes the next along."""
 
 
-class Said(Protocol):
-    """A message of a history: a ``HistoryMessage`` with its ``text``, or a stored one with ``original_content``."""
-
-    @property
-    def role(self) -> MessageRole:
-        """Who speaks."""
-
-    @property
-    def is_continuation(self) -> bool:
-        """Whether it stays with the topic of the one before."""
-
+Said = HistoryMessage | Message
+"""A message of a history as a turn has it, or as it is stored."""
 
 M = TypeVar("M", bound=Said)
 
@@ -194,8 +186,8 @@ def _is_users(message: Said) -> bool:
 
 def _rewritten(message: Said) -> str:
     """The message as it reads alone, on one line."""
-    rewrite = message.enhanced_message if isinstance(message, Message) else getattr(message, "enhanced", "")
-    return " ".join(str(rewrite).split()) or _text(message)
+    rewrite = message.enhanced_message if isinstance(message, Message) else message.enhanced
+    return " ".join(rewrite.split()) or _text(message)
 
 
 def _start(messages: Sequence[Said], user_turns: int) -> int:
@@ -208,8 +200,8 @@ def _start(messages: Sequence[Said], user_turns: int) -> int:
 
 def _text(message: Said) -> str:
     """The message on one line, as it was written: a labelled dataset has no rewrites of earlier messages."""
-    text = message.original_content if isinstance(message, Message) else getattr(message, "text", "")
-    return " ".join(str(text).split())
+    text = message.original_content if isinstance(message, Message) else message.text
+    return " ".join(text.split())
 
 
 def _line(prefix: str, text: str) -> str:

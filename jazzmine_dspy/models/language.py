@@ -5,13 +5,12 @@ English, but for the days and numbers that an English conversation names in anot
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-log = logging.getLogger("jazzmine_dspy")
+from jazzmine_dspy.models.base import log
 
 WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 
@@ -19,6 +18,11 @@ WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 def words(text: str) -> frozenset[str]:
     """The words of a text, as a set to look them up in."""
     return frozenset(text.split())
+
+
+def phrases(text: str) -> frozenset[str]:
+    """The phrases of a text, which bars part, as a set to look them up in."""
+    return frozenset(text.split("|"))
 
 
 LIGHT = words(

@@ -6,13 +6,13 @@ No expression of a flow takes longer than a set time: Python's own ``re`` would 
 from __future__ import annotations
 
 import functools
-import logging
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import regex
 
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.language import LIGHT, Span, dictated, digits_from_words, intended_values
 
 _ORDINARY = ("it arrived broken", "where is my parcel", "what does it cost")
@@ -52,7 +52,11 @@ def pattern_match(slot: Patterned, text: str) -> str | None:
     takes_words = _takes(slot.pattern, _WORDS)
     if takes_words and not _has_digit(digits_from_words(bare)):
         return None
-    joined = not takes_words or _is_code(digits_from_words(bare))
+    # The parts of one code, such as "ABC 123"; not "2 boxes" or "for 200".
+    parts = re.split(r"[\s-]+", digits_from_words(bare))
+    joined = not takes_words or all(
+        not part.isalpha() or (len(part) <= _LETTERS and part.lower() not in LIGHT) for part in parts
+    )
     fitting = (form for form in _forms(bare, joined=joined) if fullmatch(slot.pattern, form))
     value = next(fitting, None)
     # Letters alone become a code too easily: "can you" has the form of [A-Z]{3}-[A-Z]{3} without its separator.
@@ -114,19 +118,15 @@ def _readings(text: str) -> tuple[str, ...]:
     """A text, and the ways in which parts of it may be written, the surest first."""
     read_out, spelt = digits_from_words(text), dictated(text)
     grouped = _grouped(read_out)
-    forms = (text, read_out, text.upper(), grouped, spelt, spelt.upper(), *_join_digit_groups(text))
+    forms = [text, read_out, text.upper(), grouped, spelt, spelt.upper()]
+    if len(text.split()) <= _FEW_WORDS and re.search(r"\d-\d", text) and not _DATE_LIKE.search(text):
+        # Groups of digits that signs part are one: "ref is qd 71-002" has QD71002.
+        forms.append(_grouped(re.sub(r"(?<=\d)-(?=\d)", "", text.upper())))
     return tuple(dict.fromkeys(forms))
 
 
 _DATE_LIKE = re.compile(r"(?<!\d)(?:[0-2]?\d|3[01])-(?:[0-2]?\d|3[01])(?!\d)|\d[/.]\d")
 """A date, a price or a range of hours, whose numbers are no groups of one code."""
-
-
-def _join_digit_groups(text: str) -> list[str]:
-    """A short text in capitals, with groups of digits that signs part in one: "ref is qd 71-002" has QD71002."""
-    if len(text.split()) > _FEW_WORDS or not re.search(r"\d-\d", text) or _DATE_LIKE.search(text):
-        return []
-    return [_grouped(re.sub(r"(?<=\d)-(?=\d)", "", text.upper()))]
 
 
 _GROUPS = re.compile(r"(?<![\w.,:/-])(?:(?![AI] )[A-Z]{1,3} )?\d+(?: \d+)*(?![\w:/-]|[.,]\d)")
@@ -156,12 +156,6 @@ def _forms(text: str, *, joined: bool = True) -> Iterator[str]:
     )
 
 
-def _is_code(text: str) -> bool:
-    """Whether the parts of a text may be those of one code: "ABC 123", not "2 boxes" or "for 200"."""
-    parts = re.split(r"[\s-]+", text)
-    return all(not part.isalpha() or (len(part) <= _LETTERS and part.lower() not in LIGHT) for part in parts)
-
-
 @functools.lru_cache(maxsize=256)
 def _takes(pattern: str, texts: tuple[str, ...]) -> bool:
     """Whether one of these matches, in small or in capital letters."""
@@ -177,9 +171,13 @@ def breaks_pattern(slot: Patterned, value: Any) -> bool:
     return slot.pattern is not None and not fullmatch(slot.pattern, str(value))
 
 
-_ATOM = re.compile(
-    r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]()])(\{\d+(?:,\d*)?\}[?+]?|[*+?][?+]?)?", re.DOTALL
+_CLASS = r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]"
+_ATOM = regex.compile(
+    rf"({_CLASS}|(?P<group>\((?:{_CLASS}|(?&group)|[^()\\\[])*\))|[^\\\[\]()])((?:\{{\d+(?:,\d*)?\}}|[*+?])?[?+]?)",
+    regex.DOTALL,
 )
+"""A part of a pattern, a group in brackets being one, and how often it repeats."""
+
 _SIGNS = "-/ ._:#"
 _GAP = r"[-/\s._:#]*"
 
@@ -284,32 +282,12 @@ def _shape(pattern: str) -> _Shape | None:
 def _atoms(pattern: str) -> Iterator[tuple[str, str]]:
     """The parts of a pattern, each with how often it repeats; a group in brackets is one; ("", "") ends what is odd."""
     place = 0
-    while place < len(pattern):
-        if pattern[place] == "(":
-            end = _group_end(pattern, place)
-            repeated = re.compile(r"(\{\d+(?:,\d*)?\}|[*+?])?[?+]?").match(pattern, end)
-            assert repeated is not None
-            yield pattern[place:end], repeated.group()
-            place = repeated.end()
-            continue
-        match = _ATOM.match(pattern, place)
-        if match is None:
-            yield "", ""
-            return
-        yield match[1], match[2] or ""
+    while (match := _ATOM.match(pattern, place)) is not None:
+        yield match[1], match[3]
         place = match.end()
+    if place < len(pattern):
+        yield "", ""
 
-
-def _group_end(pattern: str, place: int) -> int:
-    depth = 0
-    for match in re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()]", re.DOTALL).finditer(pattern, place):
-        depth += {"(": 1, ")": -1}.get(match.group(), 0)
-        if depth == 0 and match.group() == ")":
-            return match.end()
-    return len(pattern)
-
-
-log = logging.getLogger("jazzmine_dspy")
 
 TIME_LIMIT = 0.1
 """Seconds of processor time for one search. Python's own ``re`` has no limit, and blocks every other thread."""

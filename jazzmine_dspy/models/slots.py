@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
-from jazzmine_dspy.models.base import Value
+from jazzmine_dspy.models.base import Value, log
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.extensions import Extensions
 from jazzmine_dspy.models.language import (
@@ -49,8 +48,6 @@ ANYWHERE = ReadingContext()
 
 
 C = TypeVar("C", bound="type[SlotType]")
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 class SlotType(ABC):

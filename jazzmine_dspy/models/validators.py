@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from jazzmine_dspy.models.base import start_in_thread
+from jazzmine_dspy.models.base import log, start_in_thread
 from jazzmine_dspy.models.errors import DeadlineError, ExtensionError, InputError, format_error
 from jazzmine_dspy.models.extensions import Extensions
 from jazzmine_dspy.models.text import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-log = logging.getLogger("jazzmine_dspy")
 
 VALIDATION_DEADLINE = 2.0
 """Seconds that a validator may take."""

@@ -17,7 +17,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
-from jazzmine_dspy.artifacts.store import experiment_of
+from jazzmine_dspy.artifacts.publishing import experiment_of
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, RecipeError, format_error

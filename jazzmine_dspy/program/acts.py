@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import (
@@ -20,7 +20,7 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SetSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.language import is_english, warn_unsupported_language
+from jazzmine_dspy.models.language import is_english, phrases, warn_unsupported_language
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type, pattern_matches
@@ -28,38 +28,30 @@ from jazzmine_dspy.models.talk import asks_for_time as asks_for_time
 from jazzmine_dspy.models.text import plain as plain
 from jazzmine_dspy.models.turn import Turn
 
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.turn import Turn
-
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(line.strip() for line in text.split("|"))
-
-
-LEAVE = _set(
+LEAVE = phrases(
     "cancel|stop|never mind|nevermind|forget it|forget about it|leave it|drop it|cancel that|cancel this|no forget it|"
     "actually forget it|actually never mind|oh forget it|oh never mind|quit|abort|let's leave it|just leave it"
 )
-REPEAT = _set(
+REPEAT = phrases(
     "repeat|repeat that|say that again|can you repeat that|could you repeat that|pardon|sorry what|come again|"
     "what did you say|please repeat|say again|can you say that again|could you say that again|huh"
 )
-RESTART = _set(
+RESTART = phrases(
     "restart|start over|start again|from the beginning|let's start over|begin again|start from scratch|reset"
 )
-HANDOFF = _set(
+HANDOFF = phrases(
     "agent|human|operator|representative|real person|a human please|human please|let me talk to a human|"
     "i want to talk to a human|i want to speak to a person|speak to a person|talk to a person|talk to a human|"
     "can i talk to a human|can i speak to a human|can i speak to someone|get me a human|get me a person|"
     "i want a human|i want a real person|let me speak to a person"
 )
-TALK = _set(
+TALK = phrases(
     "hi|hello|hey|good morning|good afternoon|good evening|hiya|thanks|thank you|thanks a lot|thank you so much|"
     "thank you very much|cheers|ta|great thanks|ok thanks|perfect thanks|bye|goodbye|have a nice day|how are you|"
     "lovely thanks|brilliant thanks|ok thank you|great thank you|many thanks|thx|ty"
 )
 
-_FILLERS = _set(
+_FILLERS = phrases(
     "the|a|an|please|i|mean|meant|want|to|would|like|one|that|number|option|yes|no|my|it's|is|thanks|do"
 )
 _PLACES = {
@@ -202,14 +194,11 @@ def _fill(turn: Turn, slot: Slot, value: Any) -> Command:
     return SetSlot(name=slot.name, value=value) if known is None else CorrectSlot(name=slot.name, value=value)
 
 
-WAIT = frozenset(
-    re.split(
-        r"\|",
-        "hang on|hang on a second|hold on|hold on a second|hold on a minute|one moment|one moment please|"
-        "just a moment|a moment please|wait|wait a moment|wait a minute|wait a second|just a second|just a minute|"
-        "one second|one sec|a second please|give me a second|give me a minute|give me a moment|let me check|"
-        "let me look|let me see|let me think|hm let me look|hm|hmm|um|umm|brb",
-    )
+WAIT = phrases(
+    "hang on|hang on a second|hold on|hold on a second|hold on a minute|one moment|one moment please|"
+    "just a moment|a moment please|wait|wait a moment|wait a minute|wait a second|just a second|just a minute|"
+    "one second|one sec|a second please|give me a second|give me a minute|give me a moment|let me check|"
+    "let me look|let me see|let me think|hm let me look|hm|hmm|um|umm|brb"
 )
 """Whole messages that ask for time and say nothing."""
 

@@ -15,9 +15,9 @@ from tenacity import AsyncRetrying, Retrying
 
 from jazzmine_dspy.lm.engines import call_deadline
 from jazzmine_dspy.models.errors import MemoryUnavailableError
-from jazzmine_dspy.program._calls import CallLog, Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.bindings import READY, Bindings, make_ready
 from jazzmine_dspy.program.deadline import Deadline, awithin, in_thread, within
+from jazzmine_dspy.program.lm_requests import CallLog, Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.outages import Asking
 from jazzmine_dspy.program.prompts import nearest_of, shown

@@ -5,24 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import LOOK_S, ended, interrupt
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.module import DecidingModule
-
-log = logging.getLogger("jazzmine_dspy")
+from jazzmine_dspy.program.module import DecidingModule
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,28 +27,6 @@ AHEAD = 1024
 """Turns whose texts are embedded at a time: fewer than an embedder remembers, so that none is embedded twice."""
 
 _HANDS: ContextVar[int] = ContextVar("jazzmine_hands", default=1)
-
-Excludes = Sequence[Collection[str]] | None
-
-
-def decide_many(
-    program: DecidingModule,
-    turns: Sequence[Turn],
-    *,
-    excludes: Excludes,
-    workers: int,
-    deadline: float | None,
-) -> list[TurnDecision]:
-    """See :meth:`TurnProgram.decide_many`."""
-    decided: list[TurnDecision] = []
-    for some in _chunks(turns, excludes, workers):
-        _embed_ahead(program, [turn for turn, _ in some])
-
-        def one(item: tuple[Turn, Sequence[str]]) -> TurnDecision:
-            return program.decide(item[0], exclude=item[1], deadline=deadline)
-
-        decided += at_once(one, some, workers)
-    return decided
 
 
 @contextmanager
@@ -134,28 +107,6 @@ def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator
         pool.shutdown(cancel_futures=True)
 
 
-async def adecide_many(
-    program: DecidingModule,
-    turns: Sequence[Turn],
-    *,
-    excludes: Excludes,
-    workers: int,
-    deadline: float | None,
-) -> list[TurnDecision]:
-    """See :meth:`TurnProgram.adecide_many`."""
-    decided: list[TurnDecision] = []
-    for some in _chunks(turns, excludes, workers):
-        await asyncio.to_thread(_embed_ahead, program, [turn for turn, _ in some])
-        free = asyncio.Semaphore(workers)
-
-        async def one(turn: Turn, exclude: Sequence[str], free: asyncio.Semaphore = free) -> TurnDecision:
-            async with free:
-                return await program.adecide(turn, exclude=exclude, deadline=deadline)
-
-        decided += await all_at_once(one(turn, exclude) for turn, exclude in some)
-    return decided
-
-
 async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """What comes of all these; awaited answers are told when the last has ended, in one ``Awaiting``."""
     gathered = AwaitingGroup()
@@ -182,7 +133,7 @@ def _stop(gathered: AwaitingGroup, items: int) -> None:
     gathered.check()
 
 
-def _embed_ahead(program: DecidingModule, turns: Sequence[Turn]) -> None:
+def embed_ahead(program: DecidingModule, turns: Sequence[Turn]) -> None:
     """Have the embedder remember what deciding these turns will ask it for, as far as that is known before."""
     embedder, policy = program.bindings.embedder, program.policy
     if embedder is None or not program.registry:
@@ -198,9 +149,14 @@ def _embed_ahead(program: DecidingModule, turns: Sequence[Turn]) -> None:
         log.debug("the texts were not embedded ahead: %s", format_error(error))
 
 
-def _chunks(
-    turns: Sequence[Turn], excludes: Excludes, workers: int
+def chunks(
+    turns: Sequence[Turn], excludes: Sequence[Collection[str]] | None, workers: int
 ) -> Iterator[list[tuple[Turn, Sequence[str]]]]:
+    """Turns with what recall must not use for them, as many at a time as are embedded together.
+
+    Raises:
+        InputError: an item is no turn, or a number makes no sense.
+    """
     if workers < 1:
         raise InputError(f"There are {workers} workers", where="workers", remedy="Pass 1 or more.")
     if excludes is not None and len(excludes) != len(turns):

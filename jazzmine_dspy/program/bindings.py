@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import threading
 import time
@@ -18,12 +17,11 @@ import dspy
 from dspy.clients.backend_selection import select_backend
 from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
+from jazzmine_dspy.models.base import Shared, log
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.program.decision_cache import DecisionCache
 from jazzmine_dspy.program.ports import EmbedderPort, HeadPort, RecallPort
-
-log = logging.getLogger("jazzmine_dspy")
 
 BUILT_IN = ("local", "lm", "fallback")
 """Deciders that every program has."""
@@ -42,7 +40,7 @@ class Ports(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Bindings:
+class Bindings(Shared):
     """What a program is bound to. Copying a program copies no client: ``__deepcopy__`` gives the same object."""
 
     recall: RecallPort | None = None
@@ -55,9 +53,6 @@ class Bindings:
     dspy_lm: dspy.LM | None = None
     """The language model of DSPy's settings when ``lm`` was bound."""
     cache: DecisionCache | None = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Bindings:
-        return self
 
     def __reduce__(self) -> tuple[type[Bindings], tuple[()]]:
         if self != Bindings():

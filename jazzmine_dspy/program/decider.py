@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from jazzmine_dspy.models.commands import BaseCommand, Command
-from jazzmine_dspy.models.decision import (
+from jazzmine_dspy.models import (
     STAGES,
+    BaseCommand,
+    Command,
     Enhancement,
     LMCall,
     Selection,

@@ -6,20 +6,19 @@
 from __future__ import annotations
 
 import functools
-import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dspy
 from dspy.utils.callback import ACTIVE_CALL_ID
 
-from jazzmine_dspy.models.decision import STAGES, TurnDecision
+from jazzmine_dspy.models import STAGES, Turn, TurnDecision
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.models.language import warn_unsupported_language
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import BUILT_IN
 from jazzmine_dspy.program.deadline import Deadline, awithin, bearing_here, deadline_error, in_thread, within
 from jazzmine_dspy.program.decider import (
@@ -31,15 +30,13 @@ from jazzmine_dspy.program.decider import (
     record,
     with_records,
 )
-from jazzmine_dspy.program.fingerprint import decision_key
 from jazzmine_dspy.program.finish import finish, unread, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.decider import confidence_model
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
+from jazzmine_dspy.program.prompts import decision_key
 from jazzmine_dspy.program.state import TurnState
-
-log = logging.getLogger("jazzmine_dspy")
 
 _SPAN = {"source", "confidence", "degraded", "cause"}
 """Fields of a stage record that a span shows."""
@@ -176,10 +173,8 @@ class Course:
         self._decider_names.add(name)
         self._began = self.state.deadline.milliseconds()
         try:
-            with observed(f"{name.capitalize()}Decider", {"message": self.state.text}) as span:
+            with observed(f"{name.capitalize()}Decider", {"message": self.state.text}, self._span_outputs):
                 yield
-                if span.watched and self.answer is not None:
-                    span.outputs = _span_outputs(self.answer)
         except Exception as error:
             unanswered = isinstance(error, LMUnansweredError) and bearing_here() is not None
             if unanswered or self._owner is not None:
@@ -244,6 +239,15 @@ class Course:
         )
         return finish(self.state, with_causes(answer, self._causes))
 
+    def _span_outputs(self) -> dict[str, Any] | None:
+        if self.answer is None:
+            return None
+        commands = [command.model_dump(mode="json") for command in self.answer.commands or ()]
+        dumped = {
+            str(s): each.model_dump(mode="json", include=_SPAN) for s, each in self.answer.records.items()
+        }
+        return {"commands": commands, **dumped}
+
     def _current_answer(self) -> Decided:
         """Return the current answer; rules and recall decide if there is none."""
         if self.answer is None:
@@ -251,50 +255,39 @@ class Course:
         return self.answer
 
 
-def _span_outputs(answer: Decided) -> dict[str, Any]:
-    records: dict[str, Any] = {
-        stage: record.model_dump(mode="json", include=_SPAN) for stage, record in answer.records.items()
-    }
-    return {"commands": [command.model_dump(mode="json") for command in answer.commands or ()], **records}
-
-
-@dataclass
-class Span:
-    """What callbacks are told at the end; None where nobody watches."""
-
-    outputs: Mapping[str, Any] | None = None
-    watched: bool = False
-
-
 @contextmanager
-def observed(name: str, inputs: Mapping[str, Any]) -> Iterator[Span]:
+def observed(
+    name: str, inputs: Mapping[str, Any], outputs: Callable[[], Mapping[str, Any] | None]
+) -> Iterator[None]:
     """Tell DSPy's callbacks of a part of a turn, while it is under way.
 
     Args:
         name: What the part is called, such as ``SelectStage``.
         inputs: What it is given.
+        outputs: Returns what it comes to; not called if it fails, or nobody watches.
     """
     callbacks = list(dspy.settings.get("callbacks") or ())
     if not callbacks:
-        yield Span()
+        yield
         return
-    span, call_id = Span(watched=True), uuid.uuid4().hex
+    call_id, parent = uuid.uuid4().hex, ACTIVE_CALL_ID.get()
     # Callbacks name a span by the class of the module.
     module = type(name, (dspy.Module,), {})()
-    parent = ACTIVE_CALL_ID.get()
     for callback in callbacks:
         _tell(callback.on_module_start, call_id=call_id, instance=module, inputs=dict(inputs))
     ACTIVE_CALL_ID.set(call_id)
     failure: BaseException | None = None
+    result: Mapping[str, Any] | None = None
     try:
-        yield span
+        yield
+        result = outputs()
     except BaseException as error:
         failure = error
         raise
     finally:
         ACTIVE_CALL_ID.set(parent)
         for callback in reversed(callbacks):
-            _tell(callback.on_module_end, call_id=call_id, outputs=span.outputs, exception=failure)
+            _tell(callback.on_module_end, call_id=call_id, outputs=result, exception=failure)
 
 
 def _tell(hear: Callable[..., Any], **said: Any) -> None:

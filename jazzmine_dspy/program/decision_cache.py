@@ -261,7 +261,13 @@ class DecisionCache:
         return entry[1]
 
     def _stored(self, key: str, decision: TurnDecision) -> _Decided:
-        text = _stored_form(decision)
+        # Its stages name the cache as their source, and calls that are not made again.
+        update = {"source": "cache", "latency_ms": 0.0, "usage": Usage(), "calls": ()}
+        stages = {
+            stage: record.model_copy(update={**update, "name": record.source})
+            for stage, record in decision.stages.items()
+        }
+        text = decision.model_copy(update={"stages": stages}).model_dump_json()
         with self._lock:
             if decision.degraded:
                 self._count(degraded=1)
@@ -287,20 +293,3 @@ class DecisionCache:
     def _count(self, **more: int) -> None:
         counted = self._stats._asdict()
         self._stats = self._stats._replace(**{name: counted[name] + count for name, count in more.items()})
-
-
-def _stored_form(decision: TurnDecision) -> str:
-    """A decision as JSON, with stages that name the cache as their source, and calls that were not made again."""
-    stages = {
-        stage: record.model_copy(
-            update={
-                "source": "cache",
-                "name": record.source,
-                "latency_ms": 0.0,
-                "usage": Usage(),
-                "calls": (),
-            }
-        )
-        for stage, record in decision.stages.items()
-    }
-    return decision.model_copy(update={"stages": stages}).model_dump_json()

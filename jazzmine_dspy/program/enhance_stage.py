@@ -6,9 +6,7 @@ import functools
 from typing import Any
 
 from jazzmine_dspy.lm.resolve import as_lm
-from jazzmine_dspy.models.decision import Enhancement, StageRecord
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models import Enhancement, FlowRegistry, StageRecord, Turn
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.deciding import read
 from jazzmine_dspy.program.lm_decider import LMDecider

@@ -6,11 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jazzmine_dspy.models.decision import Enhancement
-from jazzmine_dspy.models.errors import EnhancementError
-from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models import Enhancement, EnhancementError, Entity, FlowRegistry, Turn
 from jazzmine_dspy.program.faithfulness import says_the_same, unfaithful
 from jazzmine_dspy.signatures.answers import EnhancementAnswer, read_answer
 from jazzmine_dspy.signatures.schema import OTHER_INTENTS

@@ -9,13 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from jazzmine_dspy.models import Command, Entity, Flow, FlowRegistry, Slot, SlotValue, Turn
 from jazzmine_dspy.models.base import thaw
-from jazzmine_dspy.models.commands import Command, SlotValue
-from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.language import words
-from jazzmine_dspy.models.messages import Entity
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.readings import values_in
 
 _NUMBER = re.compile(r"[_ ](?:id|no|nr|num|number|ref|reference|code)$", re.IGNORECASE)
@@ -92,14 +88,13 @@ def entities_of(turn: Turn, registry: FlowRegistry, commands: Sequence[Command])
     for name in names:
         once.setdefault(name.casefold(), name)
     # Of two phrases the longer one: "kettle" within "blue kettle" is the same thing.
-    kept = [
-        name for key, name in once.items() if not any(key != other and _within(key, other) for other in once)
+    return [
+        Entity(name=name)
+        for key, name in once.items()
+        if not any(
+            len(key) < len(other) and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", other) for other in once
+        )
     ]
-    return [Entity(name=name) for name in kept]
-
-
-def _within(part: str, whole: str) -> bool:
-    return len(part) < len(whole) and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", whole) is not None
 
 
 def kind_of_number(slot: Slot) -> str | None:
@@ -175,12 +170,9 @@ def _referred(turn: Turn, commands: Sequence[Command], named: Sequence[str]) -> 
     if not (kinds & _GOES_ON or (points and (kinds & _POINTS or not kinds))):
         return []
     held = [str(value).casefold() for value in thaw(turn.slots).values()]
-    of_task = [each.name for each in turn.entities if _is_value(each.name, held)]
+    # A number may be held without its kind: "4471" of "Order 4471".
+    keys = {each.name: each.name.casefold() for each in turn.entities}
+    of_task = [name for name, key in keys.items() if key in held or key.split()[-1] in held]
     if of_task:
         return of_task
     return [turn.entities[-1].name] if turn.entities and not named else []
-
-
-def _is_value(name: str, values: Sequence[str]) -> bool:
-    key = name.casefold()
-    return key in values or key.split()[-1] in values

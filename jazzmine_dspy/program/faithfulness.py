@@ -7,18 +7,15 @@ import datetime as dt
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.denials import changed_negation
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.registry import FlowRegistry
-    from jazzmine_dspy.models.turn import Turn
 
 _NUMBER = re.compile(r"[^\s@\"'<>()]{1,64}@[\w.-]+\w|(?<![^\W_])(?:[^\W\d_]{1,4}-?)?\d+(?:[.,:/-]?\w*\d\w*)*")
 _ORDINAL = re.compile(r"\bthe\s+(\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Enhancement, StageRecord, TurnDecision
+from jazzmine_dspy.models import Command, Enhancement, StageRecord, Turn, TurnDecision
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import is_pause
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.decider import Decided
@@ -19,8 +17,6 @@ from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign, limits
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.state import CANDIDATES, TurnState, turn_problems
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 def finish(state: TurnState, answer: Decided) -> TurnDecision:

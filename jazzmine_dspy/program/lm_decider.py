@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
 
-from jazzmine_dspy.models.commands import UNDERSTOOD, BaseCommand, Command
+from jazzmine_dspy.models import UNDERSTOOD, BaseCommand, Command, Slot
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import (
     STAGES,
     Enhancement,
@@ -20,15 +20,15 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
 )
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
-from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.program._calls import Predicted, PredictFailed, PredictorCall
-from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.asking import aask, ask
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.enhancement import enhancement_of
 from jazzmine_dspy.program.lm_requests import (
+    Predicted,
+    PredictFailed,
+    PredictorCall,
     addresses_of,
     message_limit,
     offered,
@@ -37,13 +37,11 @@ from jazzmine_dspy.program.lm_requests import (
 )
 from jazzmine_dspy.program.local.decider import undenied
 from jazzmine_dspy.program.module import ProgramModule
-from jazzmine_dspy.program.render import CUT
+from jazzmine_dspy.program.render import CUT, Addresses
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS
 from jazzmine_dspy.signatures.schema import DOUBT, most_of_rewrite
-
-log = logging.getLogger("jazzmine_dspy")
 
 _CHOSEN = "chosen by the language model"
 
@@ -191,7 +189,11 @@ class Draft:
         if self.strict:
             raise failure from error
         answer_error = _typed_error(failure.error, call.predictor)
-        calls = _with_failure(failure.calls, answer_error)
+        calls = failure.calls
+        if calls:
+            # An unreadable answer is not a success.
+            failed = {"success": False, "error": format_error(answer_error)}
+            calls = (*calls[:-1], calls[-1].model_copy(update=failed))
         if isinstance(answer_error, AnswerError) and answer_error.readable:
             self.take(Predicted(answer_error.readable, calls, answer_error.refused))
             return
@@ -307,13 +309,6 @@ def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | No
         mode = flow_mode(state.turn.text, known)
         selection = Selection(flows=known, mode=mode, reason=reason, candidates=candidates)
     return undenied(selection, state), tuple(invented)
-
-
-def _with_failure(calls: tuple[LMCall, ...], error: Exception) -> tuple[LMCall, ...]:
-    """Return the calls with the last one marked as failed: an unreadable answer is not a success."""
-    if not calls:
-        return ()
-    return (*calls[:-1], calls[-1].model_copy(update={"success": False, "error": format_error(error)}))
 
 
 def _is_cut(rewrite: Any, text: str, limit: int) -> bool:

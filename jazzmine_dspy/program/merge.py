@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import cast
 
+from jazzmine_dspy.models import Enhancement, Flow, FlowRegistry, Selection, Slot, Turn, reading_context
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import (
     Clarify,
@@ -15,11 +16,7 @@ from jazzmine_dspy.models.commands import (
     StartFlow,
     set_or_correct,
 )
-from jazzmine_dspy.models.decision import Enhancement, Selection
-from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import ReadingContext, breaks_pattern, call_type
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import notes_pause
 from jazzmine_dspy.program.clauses import flow_mode
 from jazzmine_dspy.program.state import allowed_flows
@@ -55,33 +52,41 @@ def merge(
     running = registry.get(turn.flow) if turn.flow else None
     awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
     commands = [cast(Command, c.resolve(turn, awaited)) for c in commands]
+    kept: list[Command] = []
+    for command in commands:
+        if command.understood and agreed(command, turn):
+            kept.append(command)
+        elif command.type == "affirm" and command.fits(turn):
+            refused.append("affirm: the message does not agree to what is asked")
+        elif command.understood:
+            refused.append(f"{command.type}: it does not fit the state")
+    # A yes to the question of the running flow takes back that it was left before.
+    said_yes = max((at for at, c in enumerate(kept) if c.answers and c.closes), default=-1)
+    stays = turn.flow is not None
+    kept = [c for at, c in enumerate(kept) if at > said_yes or not (stays and c.leaves(turn) == turn.flow)]
+    left = {c.leaves(turn) for c in kept} - {None}
+    current = None if turn.flow in left else running
     clarify = [name for name in dict.fromkeys(selection.clarify) if name in registry]
-    starting, resumed = _starts(turn, registry, selection)
-    if len(clarify) > 1:
-        starting = []
-    else:
-        clarify = []
-    allowed = [c for c in commands if c.understood and agreed(c, turn)]
-    refused += [_disagreement(c, turn) for c in commands if c.understood and c not in allowed]
-    kept = _staying_or_leaving(allowed, turn)
-    left = {name for c in kept if (name := c.leaves(turn)) is not None}
-    anew = [c for c in kept if c.restarts][:1] if turn.flow else []
-    opening: list[Command] = [c for c in kept if c.order == "opens"]
+    clarify = clarify if len(clarify) > 1 else []
+    wanted = [name for name in dict.fromkeys(selection.flows) if name in registry and name != turn.flow]
+    allowed = allowed_flows(registry, turn)
+    new = [n for n in wanted if n not in turn.paused and (allowed is None or n in allowed) and not clarify]
+    starting = {name: registry[name] for name in new}
+    opening = [c for c in kept if c.order == "opens"]
     known = {c.opens(turn) for c in opening}
     # A value for a flow that was set aside takes it up again.
-    in_play = [
-        *([] if turn.flow in left else [running]),
-        *starting,
-        *(registry.get(name or "") for name in known),
-    ]
+    in_play = [current, *starting.values(), *(registry.get(name or "") for name in known)]
+    resumed = [name for name in wanted if name in turn.paused]
     resumed += [name for c in commands for name in _waiting_for(c, turn, registry, in_play)]
     opening += [ResumeFlow(flow=name) for name in dict.fromkeys(resumed) if name not in known]
-    owners = _Owners(turn, registry, starting, [c.opens(turn) for c in opening], left, refused)
-    # All of them: what may not be done still tells whose slot the next command means.
-    for command in commands:
-        owners.take(command)
+    opened = (c.opens(turn) or "" for c in opening)
+    others = starting | {name: registry[name] for name in opened if name in registry}
+    given = _by_flow(
+        commands, turn, current, others, reading_context(registry, turn.date, turn.locale), refused
+    )
     merged = _once_meant([c for c in kept if c.order == "leave"], turn)
-    own = [c for c in owners.running if agreed(c, turn)]
+    own = [c for c in given[""] if agreed(c, turn)]
+    anew = [c for c in kept if c.restarts][:1] if turn.flow else []
     if anew:
         merged += [*anew, *_finally([c for c in own if isinstance(c, SlotValue)], FrozenMap())]
     elif turn.flow not in left:
@@ -90,19 +95,17 @@ def merge(
         name = command.opens(turn) or ""
         # What a paused flow holds, if the turn says so.
         values = FrozenMap.of(turn.paused_slots.get(name)) if name in turn.paused_slots.names else None
-        merged += [command, *_finally(owners.of(name), values)]
+        merged += [command, *_finally(given.get(name, []), values)]
     merged += [Clarify(flows=tuple(clarify))] if clarify else []
-    for flow in starting:
+    for flow in starting.values():
         # The new flow holds nothing yet, so what is a correction elsewhere is a first value here.
-        own = [c for c in owners.of(flow.name) if isinstance(c, SlotValue)]
+        own = [c for c in given[flow.name] if isinstance(c, SlotValue)]
         merged += [StartFlow(flow=flow.name), *_finally(own, FrozenMap())]
     tasks = starting or opening or clarify
     rest = [c for c in kept if c.order == "rest" and c not in anew and not (tasks and c.is_small_talk)]
     merged += dict.fromkeys(rest)
-    names = [flow.name for flow in starting]
-    mode = flow_mode(turn.text, names)
-    selection = selection.model_copy(update={"flows": names, "clarify": clarify, "mode": mode})
-    return _flags(turn, enhancement, merged), selection, merged
+    update = {"flows": new, "clarify": clarify, "mode": flow_mode(turn.text, new)}
+    return _flags(turn, enhancement, merged), selection.model_copy(update=update), merged
 
 
 def agreed(command: Command, turn: Turn) -> bool:
@@ -113,101 +116,70 @@ def agreed(command: Command, turn: Turn) -> bool:
     return stance is None or (stance.hints and not notes_pause(turn))
 
 
-def _disagreement(command: Command, turn: Turn) -> str:
-    if command.type == "affirm" and command.fits(turn):
-        return "affirm: the message does not agree to what is asked"
-    return f"{command.type}: it does not fit the state"
+def _by_flow(
+    commands: Sequence[Command],
+    turn: Turn,
+    current: Flow | None,
+    others: Mapping[str, Flow],
+    at: ReadingContext,
+    refused: list[str],
+) -> dict[str, list[Command]]:
+    """Commands by the flow whose slots they fill, those of the running one under "".
 
+    A command fills a slot of the flow that it names, else of the one named last before it, else of the one that needs
+    it. What may not be done still tells whose slot the next command means.
 
-class _Owners:
-    """Whose slot a command fills: of the flow that it names, else of the one named last before it, or who needs it."""
-
-    def __init__(
-        self,
-        turn: Turn,
-        registry: FlowRegistry,
-        starting: Sequence[Flow],
-        resumed: Sequence[str | None],
-        left: Container[str | None],
-        refused: list[str],
-    ) -> None:
-        self._turn = turn
-        self._refused = refused
-        self._at = reading_context(registry, turn.date, turn.locale)
-        self._flow = registry.get(turn.flow) if turn.flow and turn.flow not in left else None
-        self._others = [
-            *starting,
-            *(registry[name] for name in resumed if name is not None and name in registry),
-        ]
-        self._named: Flow | None = None
-        self._filled: dict[str, list[Command]] = {flow.name: [] for flow in self._others}
-        self.running: list[Command] = []
-
-    def of(self, name: str | None) -> list[Command]:
-        """Slots of a starting or resumed flow."""
-        return self._filled.get(name or "", [])
-
-    def take(self, command: Command) -> None:
-        """Give a command to its flow; what belongs to none is dropped."""
+    Args:
+        commands: All commands of the message.
+        turn: The turn.
+        current: The running flow, if the message does not leave it.
+        others: The flows that start or are resumed, by name.
+        at: Where and when the message is said.
+        refused: Takes the reasons for which commands are left out.
+    """
+    given: dict[str, list[Command]] = {name: [] for name in ("", *others)}
+    opened: Flow | None = None
+    for command in commands:
+        name, flow, reason = command.slot_name or "", current, "no flow in play has this slot"
+        runs = current is not None and current.slot(name) is not None
         if command.order == "opens":
-            name = command.opens(self._turn)
-            self._named = next((flow for flow in self._others if flow.name == name), None)
-        elif command.owner is not None:
-            self._hand(command, command.owner)
-        elif command.order == "value" and command.slot_name is not None:
-            self._give(command, command.slot_name)
-        elif command.order == "running" and (command.slot_name is None or self._runs(command.slot_name)):
-            self.running.append(command)
-
-    def _hand(self, command: Command, owner: str) -> None:
-        """To the flow that it names, if that is in play and has the slot; it is nobody else's."""
-        alive = [*([self._flow] if self._flow else []), *self._others]
-        flow = next((each for each in alive if each.name == owner), None)
-        if flow is None or flow.slot(command.slot_name or "") is None:
-            self._refuse(command, "the flow that it names is not in play, or has no such slot")
-            return
-        filled = self.running if flow is self._flow else self._filled[owner]
-        self._fill(filled, command, flow)
-
-    def _fill(self, filled: list[Command], command: Command, flow: Flow | None) -> None:
-        normal = _normal(command, flow, self._at)
+            opened = others.get(command.opens(turn) or "")
+            continue
+        if command.owner is not None:
+            reason = "the flow that it names is not in play, or has no such slot"
+            if current is None or current.name != command.owner:
+                flow = others.get(command.owner)
+        elif command.order == "value" and opened is not None and opened.slot(name):
+            flow = opened
+        elif command.order == "value":
+            takers = [each for each in others.values() if each.slot(name)]
+            wanted = name == turn.awaiting and name not in [c.slot_name for c in given[""]]
+            if takers and not (runs and wanted):
+                empty = (each for each in takers if name not in [c.slot_name for c in given[each.name]])
+                flow = next(empty, takers[0])
+        else:
+            given[""] += [command] if command.order == "running" and (runs or not name) else []
+            continue
+        normal = None
+        if flow is not None and (slot := flow.slot(name)) is not None:
+            normal, reason = _normal(command, slot, at), "what is given is no value of this slot"
         if normal is None:
-            self._refuse(command, "what is given is no value of this slot")
-            return
-        earlier = next((c for c in reversed(filled) if c.slot_name == normal.slot_name), None)
+            refused.append(f"{command.type} {command.slot_name}: {reason}")
+            continue
+        filled = given["" if flow is current or flow is None else flow.name]
+        earlier = next((c for c in reversed(filled) if c.slot_name == name), None)
         if isinstance(earlier, SlotValue) and isinstance(normal, SlotValue):
             joined = normal.after(earlier)
             if joined is not None:
                 filled.remove(earlier)
                 normal = cast(Command, joined)
         filled.append(normal)
-
-    def _refuse(self, command: Command, reason: str) -> None:
-        self._refused.append(f"{command.type} {command.slot_name}: {reason}")
-
-    def _runs(self, slot: str) -> bool:
-        return self._flow is not None and self._flow.slot(slot) is not None
-
-    def _give(self, command: Command, name: str) -> None:
-        if self._named is not None and self._named.slot(name):
-            self._fill(self._filled[self._named.name], command, self._named)
-            return
-        takers = [flow for flow in self._others if flow.slot(name)]
-        wanted = name == self._turn.awaiting and name not in [c.slot_name for c in self.running]
-        if self._runs(name) and (wanted or not takers):
-            self._fill(self.running, command, self._flow)
-        elif takers:
-            empty = (f for f in takers if name not in [c.slot_name for c in self._filled[f.name]])
-            taker = next(empty, takers[0])
-            self._fill(self._filled[taker.name], command, taker)
-        else:
-            self._refuse(command, "no flow in play has this slot")
+    return given
 
 
-def _normal(command: Command, flow: Flow | None, at: ReadingContext) -> Command | None:
+def _normal(command: Command, slot: Slot, at: ReadingContext) -> Command | None:
     """The command with its value in the normal form of the slot's type; None where that is no value of it at all."""
-    slot = flow.slot(command.slot_name or "") if flow is not None else None
-    if slot is None or not isinstance(command, SlotValue):
+    if not isinstance(command, SlotValue):
         return command
     value = thaw(command.value)
     normal = call_type(slot, "normalize", value, value, at)
@@ -246,16 +218,6 @@ def _waiting_for(
     return [each for each, flow in found if flow is not None and flow.slot(name)][:1]
 
 
-def _staying_or_leaving(commands: Sequence[Command], turn: Turn) -> list[Command]:
-    """Without leaving the running flow where a yes to its question comes after that."""
-    said_yes = max((at for at, c in enumerate(commands) if c.answers and c.closes), default=-1)
-    return [
-        c
-        for at, c in enumerate(commands)
-        if at > said_yes or c.leaves(turn) != turn.flow or turn.flow is None
-    ]
-
-
 def _finally(
     commands: Sequence[Command], held: FrozenMap | None, awaited: str | None = None
 ) -> list[Command]:
@@ -288,13 +250,6 @@ def _answered(commands: Sequence[Command], turn: Turn) -> list[Command]:
         answer = [Deny(slot=changes[0].slot_name)]
     behind = bool(answer) and answer[0].closes
     return list(dict.fromkeys([*([] if behind else answer), *rest, *(answer if behind else [])]))
-
-
-def _starts(turn: Turn, registry: FlowRegistry, selection: Selection) -> tuple[list[Flow], list[str]]:
-    wanted = [name for name in dict.fromkeys(selection.flows) if name in registry and name != turn.flow]
-    allowed = allowed_flows(registry, turn)
-    starting = [registry[n] for n in wanted if n not in turn.paused and (allowed is None or n in allowed)]
-    return starting, [n for n in wanted if n in turn.paused]
 
 
 def _flags(turn: Turn, enhancement: Enhancement, commands: Sequence[Command]) -> Enhancement:

@@ -8,10 +8,8 @@ from typing import Any, Self, cast
 
 import dspy
 
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models import FlowRegistry, Turn, TurnDecision
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName

@@ -32,8 +32,8 @@ from jazzmine_dspy.models.errors import (
     error_code,
     format_error,
 )
-from jazzmine_dspy.program._calls import CallLog, PredictFailed
 from jazzmine_dspy.program.deadline import SERVING, Bearing, bearing_here, deadline_error
+from jazzmine_dspy.program.lm_requests import CallLog, PredictFailed
 
 FAILURES = 5
 """Failures in a row after which a model is not asked for :data:`REST_S`."""
@@ -117,22 +117,24 @@ class Asking:
     @contextmanager
     def judged(self) -> Iterator[None]:
         """One attempt: what came of it counts for those who ask next."""
+        failure: PredictFailed | None = None
         try:
             yield
-        except PredictFailed as failure:
-            failed = is_outage(failure) or isinstance(failure.error, DeadlineError)
-            if failed:
-                now = self._clock()
-                self._failing_since = now if self._failing_since is None else self._failing_since
-                self._group.failing_since = (
-                    now if self._group.failing_since is None else self._group.failing_since
-                )
-            else:
-                self._group.answered()
-            self._count(failed=failed)
-            raise
-        self._group.answered()
-        self._count(failed=False)
+        except PredictFailed as error:
+            failure = error
+        failed = failure is not None and (is_outage(failure) or isinstance(failure.error, DeadlineError))
+        if failed:
+            now = self._clock()
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            self._group.failing_since = (
+                now if self._group.failing_since is None else self._group.failing_since
+            )
+        else:
+            self._group.answered()
+        if self._serving:
+            self._known.count(failed=failed)
+        if failure is not None:
+            raise failure
 
     def late(self, log: CallLog) -> PredictFailed:
         """The error of an attempt that was cut off; a call was made all the same."""
@@ -154,10 +156,6 @@ class Asking:
                 remedy="Try again when it does.",
             )
             raise PredictFailed(error, failure.calls) from failure.error
-
-    def _count(self, *, failed: bool) -> None:
-        if self._serving:
-            self._known.count(failed=failed)
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -238,6 +236,4 @@ _KNOWN: weakref.WeakKeyDictionary[dspy.BaseLM, _Known] = weakref.WeakKeyDictiona
 
 
 def _known(lm: dspy.BaseLM) -> _Known:
-    if (state := _KNOWN.get(lm)) is None:
-        state = _KNOWN.setdefault(lm, _Known(lm))
-    return state
+    return _KNOWN.get(lm) or _KNOWN.setdefault(lm, _Known(lm))

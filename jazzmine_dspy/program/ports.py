@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
+from jazzmine_dspy.models import Flow, Recalled, Slot, Turn
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.ports import EmbedderPort, RecallPort
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext
 
@@ -31,13 +34,8 @@ __all__ = [
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.flows import Flow, Slot
-    from jazzmine_dspy.models.turn import Turn
+Floats = NDArray[np.floating[Any]]
+"""An array of numbers of any precision."""
 
 
 class Clause(NamedTuple):
@@ -137,18 +135,15 @@ class HeadPort(Protocol[T_co]):
     @property
     def fingerprint(self) -> str:
         """Changes with its weights."""
-        ...
 
     def texts(self, message: str) -> tuple[str, ...]:
         """The texts whose features it wants to see: the message, then parts of it. None at all where it reads words.
 
         A run that trains the head asks the class where this is a static or a class method; else it shows the message.
         """
-        ...
 
     def predict(self, given: HeadInput) -> T_co:
         """What a message means for the stage."""
-        ...
 
 
 @runtime_checkable
@@ -157,7 +152,6 @@ class SeesTurn(Protocol):
 
     def texts_of(self, turn: Turn) -> tuple[str, ...]:
         """The texts whose features it wants to see: the message, then others of the turn."""
-        ...
 
 
 class HeadState(NamedTuple):
@@ -179,7 +173,6 @@ class Stored(Protocol):
 
     def to_state(self) -> HeadState:
         """All that it knows; equal models have equal states."""
-        ...
 
     @classmethod
     def from_state(cls, state: HeadState) -> Self:
@@ -188,4 +181,3 @@ class Stored(Protocol):
         Raises:
             ArtifactError: the state is of another format.
         """
-        ...

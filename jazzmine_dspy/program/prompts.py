@@ -1,11 +1,12 @@
-"""Demonstrations chosen per call, and the state of predictors: carried to another program, and checked before."""
+"""Demonstrations chosen per call, the state of predictors, and the fingerprints of programs and decisions.
+
+A state is carried to another program, and checked before. Equal programs decide equal turns alike.
+"""
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import dspy
@@ -13,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jazzmine_dspy._version import __version__
-from jazzmine_dspy.models.base import sha256
+from jazzmine_dspy.lm.native import lm_identity
+from jazzmine_dspy.models import MessageRole, Turn
+from jazzmine_dspy.models.base import canonical_json, log, sha256
 from jazzmine_dspy.models.errors import ArtifactError, InputError, format_error
-from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.decider import decider_identity
+from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
+from jazzmine_dspy.program.heads.feeling.head import SHIPPED as FEELING
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.ports import EmbedderPort
-from jazzmine_dspy.signatures.contract import CONTRACTS, Wording, fingerprint
+from jazzmine_dspy.signatures.contract import CONTRACTS, Wording, fingerprint, fingerprints
 
 D = TypeVar("D", bound=DecidingModule)
 
@@ -40,11 +43,6 @@ _ASKED = 200
 
 _KEPT = 4
 """Indices that are kept in memory: a program has one for each predictor."""
-
-_PROMPTS_KEPT = 512
-_DEPTH = 6
-
-log = logging.getLogger("jazzmine_dspy")
 
 
 def nearest_of(predictor: dspy.Predict) -> int:
@@ -228,50 +226,78 @@ def in_wording(program: D, wording: Wording) -> D:
     return program.with_policy(program.policy.model_copy(update={"wording": wording}))
 
 
-class FlowPrompts:
-    """Remembers the prompts of the flows that were chosen last, by their content: a flow that changes gets a new one.
+_KNOWN: dict[tuple[Any, ...], str] = {}
+"""Fingerprints by what they are made of: writing signatures down takes nearly all of their time."""
 
-    Args:
-        kept: How many are remembered.
+_KNOWN_KEPT = 64
 
-    Example:
-        >>> prompts, flow = FlowPrompts(), Flow(name="track", description="Tell where <it> is.")
-        >>> "&lt;it&gt;" in prompts.of(flow), prompts.of(flow) is prompts.of(flow.model_copy())
-        (True, True)
+
+def program_fingerprint(program: DecidingModule) -> str:
+    """SHA-256 over all of the program that may change a decision, bound parts included."""
+    bound = program.bindings
+    parts = [bound.recall, bound.embedder]
+    policy = program.policy.model_dump(mode="json")
+    rest = {
+        "deciders": decider_identity(program.policy, bound.deciders),
+        "weights": [SHIPPED, FEELING],
+        "signatures": fingerprints(),
+        "flows": program.registry.checksum,
+        "parts": [part.fingerprint if part is not None else None for part in parts],
+        "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
+        "lm": lm_identity(bound.lm) if bound.lm is not None else None,
+    }
+    predictors = dict(program.named_parameters())
+    made_of = (canonical_json([policy, rest]), *map(_made_of, predictors.items()))
+    known = _KNOWN.get(made_of)
+    if known is None:
+        states = {name: _state(name, predictor) for name, predictor in predictors.items()}
+        known = sha256({"state": {**states, "policy": policy}, **rest})
+        if len(_KNOWN) >= _KNOWN_KEPT:
+            _KNOWN.clear()
+        _KNOWN[made_of] = known
+    return known
+
+
+def _made_of(named: tuple[str, Any]) -> tuple[Any, ...]:
+    """All that the state of a predictor is made of. A signature is replaced, never changed but for its instructions."""
+    name, predictor = named
+    signature = predictor.signature
+    learnt = (predictor.demos, predictor.traces, predictor.train, predictor.fields)
+    return name, signature, signature.instructions, nearest_of(predictor), repr(learnt)
+
+
+def _state(name: str, predictor: Any) -> dict[str, Any]:
+    """DSPy's state of a predictor but its language model, with how many demonstrations it is shown."""
+    dumped = predictor.dump_state()
+    state = with_nearest(predictor, dumped) if name in CONTRACTS else dumped
+    return {field: value for field, value in state.items() if field != "lm"}
+
+
+def decision_key(program: DecidingModule, turn: Turn, exclude: Sequence[str] = ()) -> str:
+    """SHA-256 over everything that a decision depends on.
+
+    It covers the turn with its date, the program with its flows, the configured language model if none is bound, the
+    models and settings of single predictors, and the conversations excluded from recall.
     """
-
-    def __init__(self, kept: int = _PROMPTS_KEPT) -> None:
-        self._kept = kept
-        self._prompts: OrderedDict[str, str] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._prompts)
-
-    def of(self, flow: Any) -> str:
-        """The prompt of a flow, or of another system's flow object, without its examples."""
-        key = (
-            flow.checksum()
-            if isinstance(flow, Flow)
-            else sha256(f"{type(flow).__qualname__} {_content(flow)}")
-        )
-        if key not in self._prompts:
-            self._prompts[key] = str(flow.build_prompt(verbose=False))
-        self._prompts.move_to_end(key)
-        while len(self._prompts) > self._kept:
-            self._prompts.popitem(last=False)
-        return self._prompts[key]
+    predictors = {name: program.predictor(name) for name in program.active_predictors()}
+    configured = dspy.settings.lm if program.bindings.lm is None else None
+    return sha256(
+        {
+            "program": program.fingerprint,
+            "turn": turn.digest,
+            "exclude": sorted(exclude),
+            "lm": _lm_identity(configured) if predictors else None,
+            "predictors": {
+                name: [_lm_identity(predictor.lm), repr(sorted(predictor.config.items()))]
+                for name, predictor in predictors.items()
+            },
+            "adapter": type(dspy.settings.adapter).__qualname__,
+        }
+    )
 
 
-def _content(item: Any, depth: int = _DEPTH) -> str:
-    """What an object holds, as text: equal content gives equal text, as deep as flows of flows go."""
-    if item is None or isinstance(item, str | int | float | bool | bytes) or depth == 0:
-        return repr(item)
-    if isinstance(item, dict):
-        return str([(str(key), _content(value, depth - 1)) for key, value in item.items()])
-    if isinstance(item, list | tuple):
-        return str([_content(part, depth - 1) for part in item])
-    if isinstance(item, set | frozenset):
-        return str(sorted(_content(part, depth - 1) for part in item))
-    if callable(item) or not hasattr(item, "__dict__"):
-        return repr(item)
-    return f"{type(item).__qualname__} {_content(vars(item), depth - 1)}"
+def _lm_identity(lm: Any) -> str | None:
+    if lm is None or isinstance(lm, dspy.LM):
+        return lm_identity(lm) if lm is not None else None
+    # Clients of other kinds have no known settings: each is its own identity.
+    return f"{type(lm).__qualname__} {id(lm)}"

@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from jazzmine_dspy.models import Flow, FlowRegistry, MessageRole, Turn
 from jazzmine_dspy.models.history import episode_lines
 from jazzmine_dspy.models.language import LIGHT, is_english, words
-from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.acts import REPEAT, YES, picked
 from jazzmine_dspy.program.heads.acts.readings import stem
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.registry import FlowRegistry
 
 Vagueness = Literal["vague", "partial", "clear"]
 """``vague``: the message only refers to something. ``clear``: its own words name one flow more than any other.

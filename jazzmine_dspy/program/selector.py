@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import math
-import time
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jazzmine_dspy.lm.resolve import as_lm
-from jazzmine_dspy.models.decision import Degraded, LMCall, Selection, StageRecord
+from jazzmine_dspy.models import Degraded, Flow, FlowRegistry, LMCall, Selection, StageRecord, Turn
+from jazzmine_dspy.models.base import log, sha256
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import record as made_record
 from jazzmine_dspy.program.lm_decider import LMDecider
@@ -24,13 +22,10 @@ from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.closed import read_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
-from jazzmine_dspy.program.prompts import FlowPrompts
 from jazzmine_dspy.program.recall_query import recall_query, recent
 from jazzmine_dspy.program.state import TurnState, allowed_flows, as_turn
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES
-
-log = logging.getLogger("jazzmine_dspy")
 
 _Candidate = tuple[Recalled | None, dict[str, Any]]
 """What a recall port gave, if one did, and its form as a mapping."""
@@ -141,13 +136,13 @@ class FlowSelector:
         """
         summaries = [episode_summaries] if isinstance(episode_summaries, str) else episode_summaries or ()
         turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
-        ends = None if self.deadline is None else time.monotonic() + self.deadline
+        deadline = Deadline(self.deadline, self._program.bindings.clock)
         result = FlowSelectionResult()
         offered: list[_Candidate] = []
         if candidates is not None:
             offered += [(None, self._as_mapping(each)) for each in candidates][: len(ALIASES)]
         elif self._memory is not None:
-            offered = await self._recall(turn, result, ends)
+            offered = await self._recall(turn, result, deadline)
         result.candidates = [described for _, described in offered]
         known = self._resolve(offered, result)
         if not known:
@@ -156,8 +151,6 @@ class FlowSelector:
         # A head may know flows that were not recalled; what was given to choose from is all there is.
         views = tuple(view for view in self.registry.views if view.name in result.scores)
         turn = turn.model_copy(update={"available_flows": views})
-        left = None if ends is None else max(0.0, ends - time.monotonic())
-        deadline = Deadline(left, self._program.bindings.clock)
         policy, bindings = self._program.policy, self._program.bindings
         if isinstance(self._memory, RecallPort):
             # Parts of the message are recalled from where its candidates are.
@@ -167,7 +160,18 @@ class FlowSelector:
         selection, record = await self._selection(state, deadline, result)
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
-        return self._fill_result(result, selection, record)
+        names = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
+        result.chosen_flows = [self._live[name] for name in names]
+        result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]
+        result.combined_prompt = "\n\n".join(result.chosen_prompts)
+        result.confidence = record.confidence
+        result.reason = selection.reason
+        result.source = record.source
+        result.mode = selection.mode if len(names) > 1 else "single"
+        result.clarify = [name for name in selection.clarify if name in result.scores]
+        result.degraded = result.degraded or record.degraded
+        result.cause = "; ".join(filter(None, (result.cause, record.cause))) or None
+        return result
 
     async def _selection(
         self, state: TurnState, deadline: Deadline, result: FlowSelectionResult
@@ -188,7 +192,7 @@ class FlowSelector:
         causes = "; ".join(filter(None, (cause, chosen.cause)))
         return chosen.selection, made_record(chosen.source, chosen.confidence, 0.0, calls, cause=causes)
 
-    async def _recall(self, turn: Turn, result: FlowSelectionResult, ends: float | None) -> list[_Candidate]:
+    async def _recall(self, turn: Turn, result: FlowSelectionResult, deadline: Deadline) -> list[_Candidate]:
         """The candidates of the memory, or of the program's own index if it is down; the result gets the causes."""
         own = self._program.bindings.recall
         causes: list[str] = []
@@ -196,10 +200,10 @@ class FlowSelector:
         for memory in (self._memory, own if own is not self._memory else None):
             if memory is None:
                 continue
-            left = None if ends is None else max(0.0, ends - time.monotonic())
-            # The stand-in has half of the time to itself.
-            wait = left if left is None or memory is own or own is None else left / 2
             try:
+                left = deadline.left()
+                # The stand-in has half of the time to itself.
+                wait = left if left is None or memory is own or own is None else left / 2
                 async with asyncio.timeout(wait):
                     candidates, cause = await self._recall_from(memory, turn)
             except Exception as error:
@@ -272,21 +276,51 @@ class FlowSelector:
         result.scores = {one.name: one.score for one in known.values()}
         return list(known.values())
 
-    def _fill_result(
-        self, result: FlowSelectionResult, selection: Selection, record: StageRecord
-    ) -> FlowSelectionResult:
-        names = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
-        result.chosen_flows = [self._live[name] for name in names]
-        result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]
-        result.combined_prompt = "\n\n".join(result.chosen_prompts)
-        result.confidence = record.confidence
-        result.reason = selection.reason
-        result.source = record.source
-        result.mode = selection.mode if len(names) > 1 else "single"
-        result.clarify = [name for name in selection.clarify if name in result.scores]
-        result.degraded = result.degraded or record.degraded
-        result.cause = "; ".join(filter(None, (result.cause, record.cause))) or None
-        return result
+
+class FlowPrompts:
+    """Remembers the prompts of the flows that were chosen last, by their content: a flow that changes gets a new one.
+
+    Args:
+        kept: How many are remembered.
+
+    Example:
+        >>> prompts, flow = FlowPrompts(), Flow(name="track", description="Tell where <it> is.")
+        >>> "&lt;it&gt;" in prompts.of(flow), prompts.of(flow) is prompts.of(flow.model_copy())
+        (True, True)
+    """
+
+    def __init__(self, kept: int = 512) -> None:
+        self._kept = kept
+        self._prompts: OrderedDict[str, str] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def of(self, flow: Any) -> str:
+        """The prompt of a flow, or of another system's flow object, without its examples."""
+        ours = isinstance(flow, Flow)
+        key = flow.checksum() if ours else sha256(f"{type(flow).__qualname__} {_content(flow)}")
+        if key not in self._prompts:
+            self._prompts[key] = str(flow.build_prompt(verbose=False))
+        self._prompts.move_to_end(key)
+        while len(self._prompts) > self._kept:
+            self._prompts.popitem(last=False)
+        return self._prompts[key]
+
+
+def _content(item: Any, depth: int = 6) -> str:
+    """What an object holds, as text: equal content gives equal text, as deep as flows of flows go."""
+    if item is None or isinstance(item, str | int | float | bool | bytes) or depth == 0:
+        return repr(item)
+    if isinstance(item, dict):
+        return str([(str(key), _content(value, depth - 1)) for key, value in item.items()])
+    if isinstance(item, list | tuple):
+        return str([_content(part, depth - 1) for part in item])
+    if isinstance(item, set | frozenset):
+        return str(sorted(_content(part, depth - 1) for part in item))
+    if callable(item) or not hasattr(item, "__dict__"):
+        return repr(item)
+    return f"{type(item).__qualname__} {_content(vars(item), depth - 1)}"
 
 
 def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:

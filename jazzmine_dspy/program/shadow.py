@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models import Turn, TurnDecision
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.state import as_turn
 from jazzmine_dspy.program.turn import TurnProgram
-
-log = logging.getLogger("jazzmine_dspy")
 
 WAITING = 64
 """Turns at most that wait for the program beside; what comes on top is not shown to it, and counted."""

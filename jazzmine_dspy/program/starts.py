@@ -7,19 +7,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import ReadingContext
+from jazzmine_dspy.models import Flow, ReadingContext, Turn
 from jazzmine_dspy.program.heads.acts.compose import takes_up
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import values_in
 from jazzmine_dspy.program.ports import Recalled
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.turn import Turn
 
 FILE = "starts.json"
 

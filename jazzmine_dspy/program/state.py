@@ -7,27 +7,28 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from jazzmine_dspy.models.decision import Degraded, Recalled
+from jazzmine_dspy.models import (
+    Degraded,
+    Flow,
+    FlowRegistry,
+    Guard,
+    ReadingContext,
+    Recalled,
+    Slot,
+    reading_context,
+)
 from jazzmine_dspy.models.errors import EmbeddingError, InputError, MemoryUnavailableError, format_error
-from jazzmine_dspy.models.flows import Flow, Guard, Slot
-from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus, NLUContext, Turn
 from jazzmine_dspy.program.bindings import LOADING_S, Bindings
 from jazzmine_dspy.program.deadline import Deadline, deadline_error, within
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.turn import Turn
 
 T = TypeVar("T")
 
@@ -254,12 +255,7 @@ def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None
     if isinstance(turn, Turn):
         return turn
     if isinstance(turn, Mapping):
-        try:
-            return Turn.model_validate(dict(turn))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(["turn", *map(str, first["loc"])])
-            raise InputError(str(first["msg"]), where=where, remedy="Correct the turn.") from error
+        return _validated(dict(turn), "turn.")
     given = text if turn is None else turn
     if given is None:
         raise InputError("Nothing to decide", remedy="Pass a Turn, or text='…'.")
@@ -275,10 +271,16 @@ def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None
         )
     if not given.strip():
         raise InputError("The text is empty", where="text", remedy="Pass what the user wrote.")
+    return _validated({"text": given})
+
+
+def _validated(fields: dict[str, Any], where: str = "") -> Turn:
     try:
-        return Turn(text=given)
+        return Turn.model_validate(fields)
     except ValidationError as error:
-        raise InputError(str(error.errors()[0]["msg"]), where="text", remedy="Correct the text.") from error
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = where + ".".join(map(str, first["loc"]))
+        raise InputError(str(first["msg"]), where=place, remedy="Correct this field.") from error
 
 
 def turn_problems(turn: Turn, registry: Mapping[str, Flow]) -> Iterator[str]:

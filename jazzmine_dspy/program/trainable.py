@@ -10,13 +10,13 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from jazzmine_dspy.lm.errors import EngineError
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models import Turn, TurnDecision
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import JazzmineError, format_error
-from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program._calls import PredictFailed
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import bearing_outages
 from jazzmine_dspy.program.deciding import adecide, decide
+from jazzmine_dspy.program.lm_requests import PredictFailed
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.prompts import (
     CONTRACT,
@@ -32,14 +32,11 @@ STAGES_FIELD = "stages"
 """In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
 
 
-class _Held:
+class _Held(Shared):
     """A program that DSPy does not look into, and that copies share."""
 
     def __init__(self, program: DecidingModule) -> None:
         self.program = program
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Held:
-        return self
 
 
 def _redacted_error(error: Exception) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -10,23 +11,21 @@ from typing import Any, Self, Unpack
 
 import dspy
 
-from jazzmine_dspy.models.decision import STAGES, TurnDecision
+from jazzmine_dspy.models import STAGES, FlowRegistry, Turn, TurnDecision
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.batch import WORKERS, adecide_many, decide_many
+from jazzmine_dspy.program.batch import WORKERS, all_at_once, at_once, chunks, embed_ahead
 from jazzmine_dspy.program.bindings import Bindings, Ports, build_index, make_ready_soon
 from jazzmine_dspy.program.deadline import DEADLINE, Deadline
 from jazzmine_dspy.program.decider import check_deciders
 from jazzmine_dspy.program.deciding import adecide, decide, read
 from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
-from jazzmine_dspy.program.fingerprint import program_fingerprint
 from jazzmine_dspy.program.module import DecidingModule
 from jazzmine_dspy.program.policy import Policy, Shape
 from jazzmine_dspy.program.prompts import (
     CONTRACT,
     check_contract,
     contract_of,
+    program_fingerprint,
     put,
     states_of,
     with_nearest,
@@ -323,7 +322,15 @@ class TurnProgram(DecidingModule):
             >>> [each.commands[0].type for each in program.decide_many([Turn(text="hello"), Turn(text="human")])]
             ['chitchat', 'handoff']
         """
-        return decide_many(self, turns, excludes=excludes, workers=workers, deadline=deadline)
+        decided: list[TurnDecision] = []
+
+        def one(item: tuple[Turn, Sequence[str]]) -> TurnDecision:
+            return self.decide(item[0], exclude=item[1], deadline=deadline)
+
+        for some in chunks(turns, excludes, workers):
+            embed_ahead(self, [turn for turn, _ in some])
+            decided += at_once(one, some, workers)
+        return decided
 
     async def adecide_many(
         self,
@@ -334,7 +341,18 @@ class TurnProgram(DecidingModule):
         deadline: float | None = DEADLINE,
     ) -> list[TurnDecision]:
         """The same without blocking the loop; cancelling it cancels what is under way."""
-        return await adecide_many(self, turns, excludes=excludes, workers=workers, deadline=deadline)
+        decided: list[TurnDecision] = []
+        parts = chunks(turns, excludes, workers)
+        free = asyncio.Semaphore(workers)
+
+        async def one(turn: Turn, exclude: Sequence[str]) -> TurnDecision:
+            async with free:
+                return await self.adecide(turn, exclude=exclude, deadline=deadline)
+
+        for some in parts:
+            await asyncio.to_thread(embed_ahead, self, [turn for turn, _ in some])
+            decided += await all_at_once(one(turn, exclude) for turn, exclude in some)
+        return decided
 
     def read(self, turn: Turn, exclude: Sequence[str] = ()) -> TurnState:
         """The state of a turn before it is decided, with no deadline: what deciders and training read."""

@@ -11,21 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from jazzmine_dspy.models import UNDERSTOOD, Command, Flow, FlowRegistry, Slot, Turn, TurnDecision
 from jazzmine_dspy.models.base import Value, frozen_dict
-from jazzmine_dspy.models.commands import UNDERSTOOD, Command
-from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.language import words
-from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.models.turn import Turn
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.decision import TurnDecision
-    from jazzmine_dspy.program.ports import HeadPort
+from jazzmine_dspy.program.ports import HeadPort
 
 FILE = "turn_confidence.json"
 
@@ -111,7 +105,8 @@ def features(
     ]
     opened = [flow for c in commands if (flow := registry.get(c.opens(turn) or "")) is not None]
     slot_names = {str(c.slot_name) for c in commands if c.order == "value"}
-    slots = [slot for name in slot_names if (slot := _slot([running, *opened], name)) is not None]
+    known = {slot.name: slot for flow in (*reversed(opened), running) if flow for slot in flow.slots}
+    slots = [known[name] for name in slot_names if name in known]
     left = math.log1p(len(_unexplained_words(turn, commands, [*started, *opened], awaited, slots)))
     length = len(turn.text.split())
     # Between marks that a space follows.
@@ -171,10 +166,6 @@ def in_force(fitted: TurnConfidence | None, head: HeadPort[Any] | None) -> TurnC
 def _odds(share: float) -> float:
     share = min(max(share, 0.005), 0.995)
     return math.log(share / (1.0 - share))
-
-
-def _slot(flows: list[Flow | None], name: str) -> Slot | None:
-    return next((slot for flow in flows if flow is not None and (slot := flow.slot(name))), None)
 
 
 def _unexplained_words(

@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from rapidfuzz.distance import OSA
 
+from jazzmine_dspy.models import Flow, Turn
 from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.readings import stem
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.turn import Turn
 
 _LEAST = 5
 """Letters of a word that may be misspelt."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program._cuts import find_cuts
 from jazzmine_dspy.program.clauses import CONNECTORS
 from jazzmine_dspy.program.heads.acts.readings import stem
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
 
 _WORDS = tuple(name for name, _ in CONNECTORS)
 _DULL = words(

@@ -17,8 +17,7 @@ from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
-from jazzmine_dspy.signatures.schema import is_full, static_format
-from jazzmine_dspy.signatures.strict import strict
+from jazzmine_dspy.signatures.schema import is_full, static_format, strict
 
 _HINT = "hint_"
 """Under which name ``dspy.Refine`` adds its advice to the inputs of a predictor."""

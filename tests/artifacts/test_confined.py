@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
-from jazzmine_dspy.artifacts import files as artifact_files
+from jazzmine_dspy.artifacts import manifest as artifact_files
 from jazzmine_dspy.artifacts import read_manifest
 from jazzmine_dspy.artifacts.manifest import pretty
 from jazzmine_dspy.models.base import sha256

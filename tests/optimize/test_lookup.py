@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import load
-from jazzmine_dspy.artifacts import files
+from jazzmine_dspy.artifacts import publishing
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError
 
@@ -19,7 +19,7 @@ def places(without: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dic
     """The same program at every place where a name is looked up; the package's is a stand-in."""
     monkeypatch.chdir(tmp_path)
     package = tmp_path / "site" / "jazzmine_dspy"
-    monkeypatch.setattr(files.resources, "files", lambda _: package)
+    monkeypatch.setattr(publishing.resources, "files", lambda _: package)
     found = {
         "path": tmp_path / "support",
         "project": tmp_path / "optimize" / "programs" / "support",
@@ -33,7 +33,7 @@ def places(without: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dic
 @pytest.mark.row("A8")
 def test_a_name_is_a_path_then_a_project_s_then_a_packaged_program(places: dict[str, Path]) -> None:
     for place in ("path", "project", "packaged"):
-        assert files.find("support").resolve() == places[place].resolve()
+        assert publishing.find("support").resolve() == places[place].resolve()
         shutil.rmtree(places[place])
     with pytest.raises(ArtifactError, match=r"No program 'support'.*jazzmine-dspy optimize"):
         load("support")
@@ -42,7 +42,7 @@ def test_a_name_is_a_path_then_a_project_s_then_a_packaged_program(places: dict[
 @pytest.mark.row("A8")
 def test_a_folder_without_a_manifest_is_no_program(places: dict[str, Path]) -> None:
     (places["path"] / "manifest.json").unlink()
-    assert files.find("support").resolve() == places["project"].resolve()
+    assert publishing.find("support").resolve() == places["project"].resolve()
 
 
 @pytest.mark.row("A8")

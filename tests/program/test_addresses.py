@@ -17,11 +17,11 @@ from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, 
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.program.addresses import Addresses
 from jazzmine_dspy.program.merge import agreed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.prompts import in_wording
+from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures import DecisionAdapter
 from jazzmine_dspy.signatures.answers import CommandAnswer

@@ -15,8 +15,8 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.turn import FlowView
 from jazzmine_dspy.program.deadline import bearing_outages
 from jazzmine_dspy.program.decision_cache import DecisionCache
-from jazzmine_dspy.program.fingerprint import decision_key
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.prompts import decision_key
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]

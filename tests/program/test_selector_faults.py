@@ -17,8 +17,7 @@ from jazzmine_dspy.models import Flow, FlowRegistry
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.prompts import FlowPrompts
-from jazzmine_dspy.program.selector import FlowSelector
+from jazzmine_dspy.program.selector import FlowPrompts, FlowSelector
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]

@@ -60,8 +60,10 @@ def test_autolog_shows_deciders_and_sources(
 def test_without_a_callback_nothing_is_told(make_program: Make, speak: Make) -> None:
     from jazzmine_dspy.program.deciding import observed
 
-    with dspy.context(callbacks=[]), observed("X", {}) as span:
-        assert not span.watched
+    told: list[bool] = []
+    with dspy.context(callbacks=[]), observed("X", {}, lambda: told.append(True)):
+        pass
+    assert not told
 
 
 async def test_a_callback_that_fails_costs_no_turn(

@@ -16,8 +16,7 @@ from jazzmine_dspy.program.lm_requests import request_for
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.state import TurnState
-from jazzmine_dspy.signatures.schema import is_full, static_format
-from jazzmine_dspy.signatures.strict import strict
+from jazzmine_dspy.signatures.schema import is_full, static_format, strict
 from large_catalogue import catalogue
 from strict_schema import format_problems
 

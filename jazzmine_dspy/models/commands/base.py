@@ -78,6 +78,7 @@ class BaseCommand(Value):
         cancellation: How often such a command takes back a request.
 
     What the assistant says:
+        does: The step of a :class:`Dialogue` that carries it out, and the fields that the step takes.
         says: Key of the text that the command is answered with; "" for a command that does something else.
         replies: The default texts of its answers, by key; a flow's ``responses`` replace them.
 
@@ -103,6 +104,7 @@ class BaseCommand(Value):
     flag: ClassVar[Flag | None] = None
     intent: ClassVar[str | None] = None
     cancellation: ClassVar[Cancellation] = "never"
+    does: ClassVar[tuple[str, ...]] = ()
     says: ClassVar[str] = ""
     replies: ClassVar[Mapping[str, str]] = {}
     flow_fields: ClassVar[tuple[str, ...]] = ()
@@ -196,7 +198,10 @@ class BaseCommand(Value):
         Returns:
             Whether it changed anything, or is answered by itself.
         """
-        return dialogue.say(self.says) if self.says else True
+        if not self.does:
+            return dialogue.say(self.says) if self.says else True
+        step, *fields = self.does
+        return bool(getattr(dialogue, step)(*(thaw(getattr(self, name)) for name in fields)))
 
 
 class SlotCommand(BaseCommand):

@@ -9,7 +9,6 @@ from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands.base import (
     Answer,
     BaseCommand,
-    Dialogue,
     DialogueState,
     PausedFlowCommand,
     SlotCommand,
@@ -25,6 +24,7 @@ class StartFlow(BaseCommand):
     type: Literal["start_flow"] = "start_flow"
     flow: str
 
+    does = ("start", "flow")
     understood = False
     order = "opens"
     flag = "intent_change"
@@ -36,15 +36,13 @@ class StartFlow(BaseCommand):
     def is_about(self, flow: Flow) -> bool:
         return self.flow == flow.name
 
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.start(self.flow)
-
 
 class ResumeFlow(PausedFlowCommand):
     """Go back to a paused flow; None means the newest."""
 
     type: Literal["resume_flow"] = "resume_flow"
 
+    does = ("resume", "flow")
     lm_arguments = ("name",)
     lm_place = 2
     order = "opens"
@@ -74,15 +72,13 @@ class ResumeFlow(PausedFlowCommand):
     def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
         return self.type, self.opens(state)
 
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.resume(self.flow)
-
 
 class CancelFlow(PausedFlowCommand):
     """Leave a flow without finishing it; None means the running one."""
 
     type: Literal["cancel_flow"] = "cancel_flow"
 
+    does = ("leave", "flow")
     lm_may_name = True
     lm_place = 1
     order = "leave"
@@ -114,9 +110,6 @@ class CancelFlow(PausedFlowCommand):
 
     def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
         return self.type, self.flow or state.flow
-
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.leave(self.flow)
 
 
 class SlotValue(SlotCommand):
@@ -156,10 +149,8 @@ class SetSlot(SlotValue):
 
     type: Literal["set_slot"] = "set_slot"
 
+    does = ("put", "name", "value", "flow")
     corrects = False
-
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.put(self.name, thaw(self.value), self.flow)
 
 
 class CorrectSlot(SlotValue):
@@ -167,12 +158,10 @@ class CorrectSlot(SlotValue):
 
     type: Literal["correct_slot"] = "correct_slot"
 
+    does = ("correct", "name", "value", "flow")
     corrects = True
     changes = True
     cancellation = "rarely"
-
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.correct(self.name, thaw(self.value), self.flow)
 
 
 def set_or_correct(command: SlotValue, held: FrozenMap, awaited: str | None = None) -> SlotValue | None:
@@ -199,6 +188,7 @@ class ClearSlot(SlotCommand):
 
     type: Literal["clear_slot"] = "clear_slot"
 
+    does = ("clear", "name", "flow")
     changes = True
     cancellation = "always"
 
@@ -206,15 +196,13 @@ class ClearSlot(SlotCommand):
     def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
         return state.slots.names
 
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.clear(self.name, self.flow)
-
 
 class SkipSlot(SlotCommand):
     """Go on without the awaited slot."""
 
     type: Literal["skip_slot"] = "skip_slot"
 
+    does = ("skip", "name", "flow")
     cancellation = "rarely"
 
     @classmethod
@@ -225,24 +213,19 @@ class SkipSlot(SlotCommand):
     def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         return super().read(state.awaiting if name is None else name, value, state, slots)
 
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.skip(self.name, self.flow)
-
 
 class Affirm(Answer):
     """Yes to the open confirmation, or to the offer to go back to a flow."""
 
     type: Literal["affirm"] = "affirm"
 
+    does = ("affirm",)
     closes = True
 
     def resolve(self, state: DialogueState, awaited: Slot | None) -> BaseCommand:
         if state.confirming is None and state.offering is not None:
             return ResumeFlow(flow=state.offering)
         return boolean_answer(awaited, self, state, True)
-
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.affirm()
 
 
 class Deny(Answer):
@@ -254,6 +237,7 @@ class Deny(Answer):
     type: Literal["deny"] = "deny"
     slot: str | None = None
 
+    does = ("deny", "slot")
     lm_may_name = True
     cancellation = "often"
     replies = {
@@ -280,9 +264,6 @@ class Deny(Answer):
             return CancelFlow(flow=state.offering)
         return boolean_answer(awaited, self, state, False) if self.slot is None else self
 
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.deny(self.slot)
-
 
 class Ask(BaseCommand):
     """A question that no flow answers."""
@@ -308,6 +289,7 @@ class Clarify(BaseCommand):
     type: Literal["clarify"] = "clarify"
     flows: tuple[str, ...] = ()
 
+    does = ("ask_which", "flows")
     understood = False
     flag = "digression"
     intent = "clarify"
@@ -318,23 +300,18 @@ class Clarify(BaseCommand):
         # Which flows are listed counts, their order does not.
         return self.type, frozenset(self.flows)
 
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.ask_which(self.flows)
-
 
 class Repeat(BaseCommand):
     """Say the last answer again."""
 
     type: Literal["repeat"] = "repeat"
 
+    does = ("repeat",)
     digression = True
     about_any_flow = True
     flag = "digression"
     intent = ""
     replies = {"repeat": "I haven't said anything yet."}
-
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.repeat()
 
 
 class Restart(BaseCommand):
@@ -342,15 +319,13 @@ class Restart(BaseCommand):
 
     type: Literal["restart"] = "restart"
 
+    does = ("restart",)
     restarts = True
     about_any_flow = True
     flag = "intent_change"
     intent = ""
     cancellation = "rarely"
     replies = {"restarted": "Let's start over."}
-
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.restart()
 
 
 class ChitChat(BaseCommand):
@@ -379,13 +354,11 @@ class Handoff(BaseCommand):
 
     type: Literal["handoff"] = "handoff"
 
+    does = ("hand_over",)
     lm_note = "a person"
     flag = "digression"
     intent = "handoff"
     replies = {"handoff": "I'll get a person to take over."}
-
-    def apply(self, dialogue: Dialogue) -> bool:
-        return dialogue.hand_over()
 
 
 class OutOfScope(BaseCommand):

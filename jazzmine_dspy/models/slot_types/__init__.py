@@ -7,12 +7,6 @@ Their order here is the order in which they are listed.
 from jazzmine_dspy.models.language import Span
 from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext, Slot, SlotType, slot_type
 from jazzmine_dspy.models.slot_types.text import TextType
-from jazzmine_dspy.models.slot_types import number as number
-from jazzmine_dspy.models.slot_types import money as money
-from jazzmine_dspy.models.slot_types import calendar as calendar
-from jazzmine_dspy.models.slot_types import contact as contact
-from jazzmine_dspy.models.slot_types import boolean as boolean
-from jazzmine_dspy.models.slot_types import choice as choice
-from jazzmine_dspy.models.slot_types import listing as listing
+from jazzmine_dspy.models.slot_types import number, money, calendar, contact, boolean, choice  # noqa: F401
 
 __all__ = ["SLOT_TYPES", "ReadingContext", "Slot", "SlotType", "Span", "TextType", "slot_type"]

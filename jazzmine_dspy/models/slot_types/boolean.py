@@ -6,21 +6,18 @@ import re
 from typing import Any
 
 from jazzmine_dspy.models.agreement import stance
-from jazzmine_dspy.models.language import is_english, is_negated
+from jazzmine_dspy.models.language import is_english, is_negated, phrases
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, SlotType, pattern_match, slot_type
 from jazzmine_dspy.models.text import plain
 
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split("|"))
-
-
-YES = _set(
+YES = phrases(
     "yes|yes please|yep|yeah|yup|ya|sure|ok|okay|ok go ahead|correct|right|that's right|thats right|go ahead|please do|"
     "do it|confirm|confirmed|absolutely|of course|yes that's right|yes go ahead|yes do it|yes that is right|y|"
     "yes that's correct|that's correct|perfect yes|sounds good|fine|yes i am sure"
 )
-NO = _set("no|nope|nah|no thanks|no thank you|don't|dont|please don't|n|no don't|not really|no way|negative")
+NO = phrases(
+    "no|nope|nah|no thanks|no thank you|don't|dont|please don't|n|no don't|not really|no way|negative"
+)
 
 _ECHO = r"(?:i|we|you|it|he|she|they|there|that)"
 _DOES = (

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jazzmine_dspy.models.turn import ConversationStatus
+from jazzmine_dspy.models import ConversationStatus, Recalled, Turn
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.decision import Recalled
-    from jazzmine_dspy.models.turn import Turn
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 # Not the enum's own order: a status added there must not move the others.
 _STATUSES = (

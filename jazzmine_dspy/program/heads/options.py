@@ -7,19 +7,14 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.readings import free_text, stem
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.slots import Slot
-
-    Floats = NDArray[np.floating[Any]]
+from jazzmine_dspy.program.ports import Floats
 
 FILE = "options.json"
 ACTS = ("value", "correct", "chitchat", "ask", "skip", "cancel_flow", "affirm", "nothing", "out_of_scope")

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from jazzmine_dspy.models import Recalled, Turn
+from jazzmine_dspy.models.base import Shared, canonical_json
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.clarify import NONE
-from jazzmine_dspy.program.heads import _blend, _files
+from jazzmine_dspy.program.clauses import ClauseRule
+from jazzmine_dspy.program.heads import _blend
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust, near_enough
+from jazzmine_dspy.program.heads._lexical import Lexical
 from jazzmine_dspy.program.heads.features import SIMILARITY_SCALE, STATE_SIZE, busy, evidence, state_features
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from jazzmine_dspy.models.decision import Recalled
-    from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.program.clauses import ClauseRule
-    from jazzmine_dspy.program.heads._lexical import Lexical
 
 _REMEDY = "Compile the program again."
 NOT_NEAR = "no flow was learnt, and none has a text near enough"
 NEW_FLOW = "likeliest flow; it was not learnt, and is judged by its texts alone"
 NOT_JUDGED = "the likeliest flow was not learnt, and the head cannot judge it with this embedding model"
 """Why a flow that was not learnt is chosen, is not, or is left to recall."""
+
+FORMAT = 2
+FEATURES = "selection/2"
+"""Name of what a head sees of a turn; to be raised with every change of it."""
+_LEXICAL = ("idf", "weights", "scales", "bias")
 
 _EVEN, _NO_LINE, _AS_IT_IS = Blend(), OpenSet(), Trust()
 
@@ -40,7 +43,7 @@ class _Ranked(NamedTuple):
     reason: str = ""
 
 
-class SelectionHead:
+class SelectionHead(Shared):
     """Ranks the flows that may be chosen, and says how sure it is of its choice.
 
     Three parts score the flows: a linear model over the message's features and the state; one over its words and
@@ -112,9 +115,6 @@ class SelectionHead:
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._fingerprint: str | None = None
         self._columns: dict[tuple[str, ...], tuple[dict[str, int], NDArray[np.int64]]] = {}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SelectionHead:
-        return self
 
     @property
     def fingerprint(self) -> str:
@@ -287,10 +287,25 @@ class SelectionHead:
 
     def to_state(self) -> HeadState:
         """All that it knows."""
-        return _files.to_state(
-            self.labels, self.weights, self.bias, lexical=self.lexical, blend=self.blend, open_set=self.open_set,
-            trust=self.trust, space=self.space, rule=self.rule, near=self.near,
-        )  # fmt: skip
+        arrays: dict[str, NDArray[Any]] = {"weights": self.weights, "bias": self.bias}
+        settings: dict[str, Any] = {
+            "format": FORMAT,
+            "features": FEATURES,
+            "labels": list(self.labels),
+            "blend": self.blend._asdict(),
+            "trust": self.trust._asdict(),
+            "open_set": self.open_set._asdict() | {"threshold": max(self.open_set.threshold, -1e30)},
+            "rule": None if self.rule is None else self.rule.model_dump(mode="json"),
+        }
+        if self.near != NEAR:
+            settings["near"] = self.near
+        if self.lexical is not None:
+            grams = canonical_json([self.lexical.words, self.lexical.pieces]).encode()
+            arrays["lexical.grams"] = np.frombuffer(grams, dtype=np.uint8)
+            arrays |= {f"lexical.{name}": getattr(self.lexical, name) for name in _LEXICAL}
+        if self.space is not None:
+            arrays |= {"space.whitening": self.space.whitening, "space.means": self.space.means}
+        return HeadState(arrays, settings)
 
     @classmethod
     def from_state(cls, state: HeadState) -> SelectionHead:
@@ -299,8 +314,40 @@ class SelectionHead:
         Raises:
             ArtifactError: of another format, or of other features, or what it holds does not fit together.
         """
-        labels, weights, bias, parts = _files.from_state(state)
-        return cls(labels, weights, bias, **parts)
+        arrays, settings = state
+        if settings["format"] != FORMAT:
+            raise ArtifactError(f"The head has the format {settings['format']}, this version reads {FORMAT}")
+        if settings["features"] != FEATURES:
+            raise ArtifactError(f"The head was trained on other features ({settings['features']})")
+        lexical = None
+        if "lexical.grams" in arrays:
+            words, pieces = json.loads(arrays["lexical.grams"].tobytes())
+            lexical = Lexical(words, pieces, **{name: arrays[f"lexical.{name}"] for name in _LEXICAL})
+            rows = len(words) + len(pieces)
+            if {len(lexical.idf), len(lexical.weights), len(lexical.scales)} != {rows}:
+                raise ArtifactError("The n-grams of a head do not fit its weights")
+        near, rule = settings.get("near", NEAR), settings["rule"]
+        return cls(
+            settings["labels"],
+            arrays["weights"],
+            arrays["bias"],
+            lexical=lexical,
+            blend=_from_json(Blend, settings["blend"]),
+            open_set=_from_json(OpenSet, settings["open_set"]),
+            trust=_from_json(Trust, settings["trust"]),
+            space=Space(arrays["space.whitening"], arrays["space.means"])
+            if "space.means" in arrays
+            else None,
+            rule=None if rule is None else ClauseRule.model_validate(rule),
+            near=None if near is None else float(near),
+        )
+
+
+def _from_json(kind: Any, fields: dict[str, Any]) -> Any:
+    """A named tuple from its JSON form."""
+    return kind(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    )
 
 
 def _ordered(ranked: _Ranked, *, plain: bool = False) -> tuple[tuple[str, float], ...]:

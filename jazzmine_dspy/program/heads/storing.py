@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.decision import Stage
@@ -18,9 +19,6 @@ from jazzmine_dspy.program.heads.acts.shipped import ActsHead
 from jazzmine_dspy.program.heads.feeling import FeelingHead
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.ports import HeadPort, HeadState, Stored
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 HEADS: dict[Stage, type[Any]] = {"enhance": FeelingHead, "select": SelectionHead, "understand": ActsHead}
 """The kind of head that each stage stores."""

@@ -163,7 +163,7 @@ class Date(CalendarType):
             return [
                 each for each in numeric_days(text, near) if re.search(r"\d{4}", text[each.start : each.end])
             ]
-        latest = bound(slot.max, at.date)
+        latest = self.bound(slot.max, at.date)
         past = latest is not None and latest <= at.date
         near = DateContext(at.date, orders(at.locale, at.region), past, _needs_year(slot, past=past))
         if is_english(at.locale or "en"):
@@ -175,8 +175,26 @@ class Date(CalendarType):
         return foreign.days(text, near, at.locale)
 
     def bound(self, value: Any, date: dt.date | None) -> dt.date | None:
-        """A day."""
-        return bound(value, date)
+        """A day, relative to the date of the turn.
+
+        Example:
+            >>> day = dt.date(2026, 3, 4)
+            >>> Date("date").bound("tomorrow", day), Date("date").bound("2026-05-01", None)
+            (datetime.date(2026, 3, 5), datetime.date(2026, 5, 1))
+        """
+        if not isinstance(value, str):
+            return None
+        try:
+            return dt.date.fromisoformat(value)
+        except ValueError:
+            if date is None:
+                return None
+        from jazzmine_dspy.models.slot_types.calendar.days import english_days
+
+        simplified = normalize_english(value)
+        reading = only_match(simplified, english_days(simplified, DateContext(date)))
+        values = () if reading is None else reading.values
+        return dt.date.fromisoformat(values[0]) if len(values) == 1 else None
 
 
 @slot_type("time")
@@ -237,31 +255,6 @@ def _needs_year(slot: Slot, *, past: bool) -> bool:
     if slot.year is not None:
         return slot.year == "required"
     return past and _OF_BIRTH.search(f"{slot.name.replace('_', ' ')} {slot.description}") is not None
-
-
-def bound(value: Any, date: dt.date | None) -> dt.date | None:
-    """Convert ``min`` or ``max`` of a slot to a day, relative to the date of the turn.
-
-    Example:
-        >>> bound("tomorrow", dt.date(2026, 3, 4)), bound("2026-05-01", None)
-        (datetime.date(2026, 3, 5), datetime.date(2026, 5, 1))
-    """
-    if not isinstance(value, str):
-        return None
-    try:
-        return dt.date.fromisoformat(value)
-    except ValueError:
-        from jazzmine_dspy.models.slot_types.calendar.days import english_days
-
-        simplified = normalize_english(value)
-        reading = (
-            only_match(simplified, english_days(simplified, DateContext(date))) if date is not None else None
-        )
-        return (
-            dt.date.fromisoformat(reading.values[0])
-            if reading is not None and len(reading.values) == 1
-            else None
-        )
 
 
 def minutes(value: Any) -> int | None:

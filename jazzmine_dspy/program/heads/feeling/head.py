@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.decision import Enhancement
+from jazzmine_dspy.models import Command, Enhancement, Turn
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.heads.acts import ActsHead
 from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear
 from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment
 from jazzmine_dspy.program.heads.feeling.topic import Topic
-from jazzmine_dspy.program.ports import HeadInput, HeadOutput, HeadState
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.program.ports import EmbedderPort
-
-    Floats = NDArray[np.floating[Any]]
+from jazzmine_dspy.program.ports import EmbedderPort, Floats, HeadInput, HeadOutput, HeadState
 
 WEIGHTS = "weights.safetensors"
 SHIPPED = "9290535a90a27be2c95721ffe0c8dfbc2f09249ac6f29ab82b3d0d34d065550b"
@@ -34,7 +27,7 @@ SHIPPED = "9290535a90a27be2c95721ffe0c8dfbc2f09249ac6f29ab82b3d0d34d065550b"
 _FORMAT = 1
 
 
-class FeelingHead:
+class FeelingHead(Shared):
     """Sentiment and change of topic.
 
     It fills these fields of enhancements that no language model gave. A program without one of its own uses the one
@@ -50,9 +43,6 @@ class FeelingHead:
         self.topic = topic
         self.fingerprint = self.to_state().fingerprint
         """SHA-256 over all that decides."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FeelingHead:
-        return self
 
     def texts(self, message: str) -> tuple[str, ...]:
         """The message."""
@@ -150,18 +140,3 @@ def shipped_feeling(embedder: EmbedderPort | None) -> FeelingHead | None:
 def learnt_dataset() -> str:
     """Fingerprint of the dataset that the shipped head has learnt."""
     return _read()[2]
-
-
-def to_bytes(head: FeelingHead, embedder: EmbedderPort, dataset: str) -> bytes:
-    """What the shipped file holds; ``dataset`` is the fingerprint of what it was fitted on."""
-    from safetensors.numpy import save
-
-    from jazzmine_dspy.models.base import canonical_json
-
-    state = head.to_state()
-    metadata = {
-        "head": canonical_json(state.settings),
-        "embedder": embedder.fingerprint,
-        "dataset": dataset,
-    }
-    return save(state.arrays, metadata)

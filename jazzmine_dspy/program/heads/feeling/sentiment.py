@@ -5,18 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jazzmine_dspy.models.language import words
 from jazzmine_dspy.program.heads.acts.view import hashed
 from jazzmine_dspy.program.heads.feeling.linear import Linear, fit_linear
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating[Any]]
+from jazzmine_dspy.program.ports import Floats
 
 ANGRY = -0.6
 """At or below it a message is clearly annoyed."""
@@ -109,15 +105,6 @@ def limits(text: str) -> tuple[float, float] | None:
     return None
 
 
-def _cues(text: str) -> list[bool]:
-    """Which kinds of words for a feeling a message has."""
-    rage, chasing, warm = len(_RAGE.findall(text)), bool(_CHASING.search(text)), len(_WARM.findall(text))
-    return [
-        rage > 0, rage > 1, chasing, rage > 0 and chasing, bool(_MOCKING.search(text)), warm > 0, warm > 1,
-        warm > 0 and (rage > 0 or chasing), len(text.split()) > 25,
-    ]  # fmt: skip
-
-
 def row_of(text: str, message: Floats) -> Floats:
     """A message as numbers: meaning, n-grams, words for feelings, and how it is written.
 
@@ -129,11 +116,14 @@ def row_of(text: str, message: Floats) -> Floats:
     letters = sum(character.isalpha() for character in text) or 1
     shouted = _CAPITALS.findall(text)
     plain = re.sub(r"[^\w\s]", " ", text.lower()).split()
+    rage, chasing, warm = len(_RAGE.findall(text)), bool(_CHASING.search(text)), len(_WARM.findall(text))
     style = [
         "!" in text, "!!" in text, bool(re.search(r"\?\?|\?!|!\?", text)), ".." in text or "\u2026" in text,
         bool(shouted), len(shouted) >= 3, sum(c.isupper() for c in text) > 0.7 * letters and letters > 6,
         any(word in ("you", "your", "u", "ur") for word in plain), "?" in text, min(len(said), 30) / 30.0,
-        bool(_SMILE.search(text)), bool(_FROWN.search(text)), 1.0 / _STYLE, *_cues(text),
+        bool(_SMILE.search(text)), bool(_FROWN.search(text)), 1.0 / _STYLE,
+        rage > 0, rage > 1, chasing, rage > 0 and chasing, bool(_MOCKING.search(text)), warm > 0, warm > 1,
+        warm > 0 and (rage > 0 or chasing), len(said) > 25,
     ]  # fmt: skip
     return np.concatenate([message / _UPPER, hashed(text), np.multiply(style, _STYLE)]).astype(np.float32)
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.models import Command, MessageRole, Turn
 from jazzmine_dspy.program.heads.feeling.linear import Linear, fit_linear
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating[Any]]
+from jazzmine_dspy.program.ports import Floats
 
 _KINDS = (
     "start_flow", "resume_flow", "out_of_scope", "ask", "clarify", "chitchat", "cancel_flow", "handoff", "repeat",
