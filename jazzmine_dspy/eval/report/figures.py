@@ -70,8 +70,10 @@ def outcomes(data: Document) -> Markup:
 
 
 def gains(data: Document) -> Markup:
-    """Paired differences around zero."""
+    """Paired differences around zero; empty where there are none."""
     found = [gain["difference"] for gain in data["gains"]]
+    if not found:
+        return Markup("")
     ends = [end for one in found for end in (one["value"], one["low"], one["high"]) if end is not None]
     reach = max(0.05, *map(abs, ends)) * 1.05
     low = min(0.0, *ends) * 1.05
@@ -138,8 +140,8 @@ def latencies(data: Document) -> Markup | None:
     )
 
 
-def kinds(data: Document) -> Markup | None:
-    """F1 of each kind of command, most frequent first."""
+def kinds(data: Document) -> Markup:
+    """F1 of each kind of command, most frequent first; empty where there are none."""
     metrics = data["systems"][data["shipped"]]["metrics"]
     held = [(name, one) for name, one in metrics.items() if name.startswith("command_f1/")]
     rows = [
@@ -153,7 +155,8 @@ def kinds(data: Document) -> Markup | None:
         )
         for name, one in sorted(held, key=lambda pair: -pair[1]["n"])
     ]
-    return charts.wide(charts.compact("F1 by kind of command, percent", rows, width=1060)) if rows else None
+    plot = charts.compact("F1 by kind of command, percent", rows, width=1060) if rows else None
+    return charts.wide(plot) if plot else Markup("")
 
 
 def _dot(data: Document, system: int, name: str, held: dict[str, float]) -> Dot:
@@ -167,8 +170,10 @@ def _panel(title: str, note: str, plot: Markup) -> Markup:
 
 
 def learning(data: Document, width: float = 520.0) -> Markup:
-    """The score against the number of labelled conversations, with its interval."""
+    """The score against the number of labelled conversations, with its interval; empty where there are none."""
     points = data["learning"]
+    if not points:
+        return Markup("")
     scores = [one["score"] for one in points]
     low, high = charts.domain([v for s in scores for v in (s["value"], s["low"], s["high"]) if v is not None])
     left, top, bottom = 44.0, 14.0, 250.0
@@ -204,7 +209,9 @@ _MOST = 24
 
 def confusion(label: str, counts: Sequence[Mapping[str, Any]]) -> Markup:
     """Wanted flows down, answered flows across, shaded by their share of the row; right answers are the
-    diagonal."""
+    diagonal. Empty without counts."""
+    if not counts:
+        return Markup("")
     names = _flow_names(counts)
     held: dict[tuple[str, str], int] = {}
     for one in counts:
@@ -272,7 +279,10 @@ def _flow_names(counts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def reliability(label: str, bins: Sequence[Mapping[str, float]], width: float = 400.0) -> Markup:
-    """How sure against how often right, with Wilson's intervals; below, how many turns were how sure."""
+    """How sure against how often right, with Wilson's intervals; below, how many turns were how sure. Empty without
+    bins."""
+    if not bins:
+        return Markup("")
     left, top, side, low = 44.0, 10.0, width - 60.0, 64.0
     bottom = top + side * 0.78
     x, y = Scale(0, 1, left, left + side), Scale(0, 1, bottom, top)
