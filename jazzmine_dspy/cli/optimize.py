@@ -12,9 +12,9 @@ from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import APIBase
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.delivery import RunResult
     from jazzmine_dspy.optimize.planning import Plan
     from jazzmine_dspy.optimize.recipe import Recipe
+    from jazzmine_dspy.optimize.state import RunResult
 
 _OWN_LM = "openai/gpt-4o-mini"
 
