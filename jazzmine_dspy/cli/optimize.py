@@ -282,13 +282,11 @@ def _find_report(run: str) -> Path:
 
 
 def _read_report(path: Path) -> dict[str, Any]:
-    from jazzmine_dspy.models.errors import InputError
-    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
+    from jazzmine_dspy.models.errors import InputError, reading
+    from jazzmine_dspy.models.parsing import from_json, read_file
 
-    try:
+    with reading(path, "The report is damaged", _AGAIN, InputError):
         data = from_json(read_file(path))
-    except MalformedError as error:
-        raise InputError(f"The report is damaged: {error}", where=str(path), remedy=_AGAIN) from error
     if not isinstance(data, dict) or "systems" not in data:
         remedy = "Name a report.json that 'optimize' wrote."
         raise InputError("This is no report", where=str(path), remedy=remedy)
