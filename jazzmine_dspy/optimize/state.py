@@ -11,10 +11,9 @@ from typing import Any, Literal, NamedTuple
 import dspy
 
 from jazzmine_dspy.artifacts import BASE
-from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.eval.metrics import TurnScores
+from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.report import Report
-from jazzmine_dspy.models.decision import TurnDecision, Usage
+from jazzmine_dspy.models.decision import Usage
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.gates import Gate
 from jazzmine_dspy.optimize.local.recall import IndexExample
@@ -43,14 +42,12 @@ class ConfidenceFit:
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate with its score and its decisions on dev-A; the score is None until it is scored."""
+    """A candidate with its score and its turns of dev-A; the score is None until it is scored."""
 
     candidate: Candidate
     score: float | None = None
-    scored: int = 0
-    answers: Mapping[str, TurnDecision] = field(default_factory=dict)
+    turns: tuple[TurnResult, ...] = ()
     notes: tuple[str, ...] = ()
-    scores: tuple[TurnScores, ...] = ()
 
     @property
     def name(self) -> str:
@@ -63,10 +60,15 @@ class Tried:
         return self.candidate.program
 
     @property
+    def scored(self) -> int:
+        """Number of turns behind the score."""
+        return 0 if self.score is None else len(self.turns)
+
+    @property
     def cost(self) -> tuple[float, float]:
         """Mean calls and tokens of a turn."""
-        spent = sum((answer.usage for answer in self.answers.values()), Usage())
-        per = max(1, len(self.answers))
+        usages = [turn.decision.usage for turn in self.turns if turn.decision is not None]
+        spent, per = sum(usages, Usage()), max(1, len(usages))
         return spent.lm_calls / per, (spent.prompt_tokens + spent.completion_tokens) / per
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.schema import ROLES, Example
+from jazzmine_dspy.datasets.schema import ROLES
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.report import Report
-from jazzmine_dspy.eval.run import scored
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.state import RunState, Tried
@@ -37,16 +36,11 @@ def track_start(context: RunContext) -> None:
     context.tracker.dataset(dataset.name, recipe.dataset, prints)
 
 
-def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]) -> None:
+def track_candidate(context: RunContext, tried: Tried) -> None:
     """Log a candidate as a child run, with its prompts and its metrics on dev-A."""
     if context.tracker is None:
         return
-    results = [
-        scored(example, tried.answers[example.key], None, 0.0)
-        for example in sample
-        if example.key in tried.answers
-    ]
-    metrics = Evaluation(tuple(results), seed=context.recipe.seed).metrics if results else {}
+    metrics = Evaluation(tried.turns, seed=context.recipe.seed).metrics if tried.turns else {}
     program = tried.program
     context.tracker.child(
         tried.name,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import Field
+
 from jazzmine_dspy.datasets.importers.source_reader import PartName, SourceReader
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
-from jazzmine_dspy.models.base import FrozenMap
+from jazzmine_dspy.models.base import FrozenMap, Value
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, SkipSlot
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.extensions import Extensions
@@ -23,8 +24,7 @@ Read = Callable[[SourceReader], Sequence[Flow]]
 Layout = Callable[[Path], dict[PartName, Path]]
 
 
-@dataclass(frozen=True)
-class Importer:
+class Importer(Value):
     """Reads one kind of source: where its files lie, how they are read, and what they label.
 
     Args:
@@ -41,9 +41,9 @@ class Importer:
     """
 
     name: str
-    title: str
-    source: str
-    licence: str
+    title: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    licence: str = Field(min_length=1)
     derived: tuple[str, ...]
     left_out: tuple[str, ...]
     layout: Layout
@@ -54,47 +54,30 @@ class Importer:
 
 
 def _check(name: str, thing: Any) -> Importer:
-    if not isinstance(thing, Importer):
-        raise ValueError("it is not an Importer, which the decorator importer makes of a function")
-    if thing.name != name:
-        raise ValueError(f"it is named {thing.name!r}")
-    for field in ("layout", "read"):
-        if not callable(getattr(thing, field)):
-            raise ValueError(f"{field} is not a function")
-    for field in ("title", "source", "licence"):
-        if not isinstance(getattr(thing, field), str) or not getattr(thing, field):
-            raise ValueError(f"{field} is not a text; the card of the dataset needs it")
-    return thing
+    made = Importer.model_validate(thing)
+    if made.name != name:
+        raise ValueError(f"it is named {made.name!r}")
+    return made
 
 
 IMPORTERS: Extensions[Importer] = Extensions("importer", "jazzmine_dspy.importers", _check)
 """The importers by name: the built-in ones, and those of other packages."""
 
 
-def importer(
-    name: str,
-    *,
-    title: str,
-    source: str,
-    licence: str,
-    derived: tuple[str, ...],
-    left_out: tuple[str, ...],
-    layout: Layout,
-    many_in_one: bool = False,
-    out_of_scope_share: float | None = None,
-    own: bool = False,
-) -> Callable[[Read], Importer]:
+def importer(name: str, **facts: Any) -> Callable[[Read], Importer]:
     """Register a function that reads a source, so that ``datasets import NAME`` finds it; returns its Importer.
 
-    The arguments are those of :class:`Importer`.
+    Args:
+        name: As ``datasets import`` takes it.
+        facts: The other arguments of :class:`Importer`.
 
     Raises:
-        ExtensionError: the name is taken or invalid, or an argument is of another type.
+        ExtensionError: the name is taken or invalid.
+        pydantic.ValidationError: an argument is missing or of another type.
     """
-    facts = (name, title, source, licence, derived, left_out, layout)
 
     def register(read: Read) -> Importer:
-        made = Importer(*facts, read, many_in_one, out_of_scope_share, own)
+        made = Importer(name=name, read=read, **facts)
         IMPORTERS.add(name, made, origin=f"{read.__module__}.{getattr(read, '__qualname__', name)}")
         return made
 
