@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from jazzmine_dspy.eval.report import figures
-from jazzmine_dspy.eval.report.markup import join, tag
 from jazzmine_dspy.eval.report.shown import (
     MARKS,
     STAGE_NAMES,
@@ -33,10 +32,7 @@ def answers(data: Document) -> Sequence[Section]:
         Section(
             f"Who answered: {name}",
             key="The share of turns by source, and its latency: dot the median, bar the 95th percentile.",
-            plots=join(
-                figures.legend_of_sources(data),
-                tag("div", figures.sources(data), figures.latencies(data), cls="grid2"),
-            ),
+            plots=figures.sources(data),
             tables=[_stage_costs(data), _sources(data)],
         ),
         Section(

@@ -10,7 +10,6 @@ from jazzmine_dspy.eval.evaluation import SLICE_METRICS
 from jazzmine_dspy.eval.report import figures
 from jazzmine_dspy.eval.report.answers import answers, choosing
 from jazzmine_dspy.eval.report.comparison import comparison
-from jazzmine_dspy.eval.report.markup import join, tag
 from jazzmine_dspy.eval.report.shown import (
     DASH,
     HEADLINE,
@@ -68,7 +67,7 @@ def _results(data: Document) -> Sequence[Section]:
             "Result",
             key="Each dot is a score, each line its 95 % interval, drawn by conversation; under 10 of them there is "
             "none.",
-            plots=join(figures.legend_of_systems(data), tag("div", *figures.panels(data), cls="grid3")),
+            plots=figures.results(data),
             tables=[
                 listed(
                     "headline",
@@ -92,7 +91,7 @@ def _results(data: Document) -> Sequence[Section]:
             "What it costs",
             key="Up and to the left is better: more turns right for fewer prompt tokens. "
             "On the dashed line nothing is better at its cost.",
-            plots=tag("div", *figures.costs(data), cls="grid2"),
+            plots=figures.costs(data),
         ),
         Section(
             "Right, wrong, degraded, crashed",
