@@ -77,18 +77,14 @@ def _read_turn(text: str | None, file: Path | None) -> Turn:
 
 
 def _object(file: Path) -> dict[str, Any]:
-    from jazzmine_dspy.models.errors import InputError
-    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
+    from jazzmine_dspy.models.errors import InputError, reading
+    from jazzmine_dspy.models.parsing import from_json, read_file
 
     remedy = "Name a file with one JSON object, with the key 'text'."
-    try:
-        data = from_json(read_file(file, limit=_TURN_BYTES))
-    except OSError as error:
-        problem = f"Cannot read the turn: {error.strerror}"
-        raise InputError(problem, where=str(file), remedy=remedy) from error
-    except MalformedError as error:
-        problem = f"The turn is not JSON: {error.problem}"
-        raise InputError(problem, where=error.at(file), remedy=remedy) from error
+    with reading(file, "Cannot read the turn", remedy, InputError):
+        text = read_file(file, limit=_TURN_BYTES)
+    with reading(file, "The turn is not JSON", remedy, InputError):
+        data = from_json(text)
     if not isinstance(data, dict):
         raise InputError("The turn is no JSON object", where=str(file), remedy=remedy)
     return data

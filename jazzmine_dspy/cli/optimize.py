@@ -12,9 +12,9 @@ from jazzmine_dspy.cli._output import AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import APIBase
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.delivery import RunResult
     from jazzmine_dspy.optimize.planning import Plan
     from jazzmine_dspy.optimize.recipe import Recipe
+    from jazzmine_dspy.optimize.state import RunResult
 
 _OWN_LM = "openai/gpt-4o-mini"
 
@@ -282,13 +282,11 @@ def _find_report(run: str) -> Path:
 
 
 def _read_report(path: Path) -> dict[str, Any]:
-    from jazzmine_dspy.models.errors import InputError
-    from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
+    from jazzmine_dspy.models.errors import InputError, reading
+    from jazzmine_dspy.models.parsing import from_json, read_file
 
-    try:
+    with reading(path, "The report is damaged", _AGAIN, InputError):
         data = from_json(read_file(path))
-    except MalformedError as error:
-        raise InputError(f"The report is damaged: {error}", where=str(path), remedy=_AGAIN) from error
     if not isinstance(data, dict) or "systems" not in data:
         remedy = "Name a report.json that 'optimize' wrote."
         raise InputError("This is no report", where=str(path), remedy=remedy)

@@ -73,12 +73,12 @@ def _flows(path: Path, report: Report) -> FlowRegistry | None:
     try:
         return FlowRegistry.from_yaml(path)
     except FlowError as error:
-        line, place = None, error.where
-        if place.startswith(str(path)):
-            match = re.match(r"(?::(\d+))?(?:, )?(.*)", place.removeprefix(str(path)), re.DOTALL)
-            line, place = (int(match[1]) if match and match[1] else None), match[2] if match else ""
-        elif number := re.match(r"flow (\d+)$", place):
-            line = yaml_line(read_file(path), ["flows", int(number[1]) - 1])
+        # Such as "flows.yaml:3, flow 'refund', field slots", or "flow 2" alone.
+        where = error.where.removeprefix(str(path))
+        number, place = re.findall(r"(?s)^(?::(\d+))?(?:, )?(.*)", where)[0]
+        line = int(number) if number else None
+        if flow := re.fullmatch(r"flow (\d+)", where):
+            line = yaml_line(read_file(path), ["flows", int(flow[1]) - 1])
         report(_fault(path, line, error.message, error.remedy, place.replace(", field ", ", ")))
     return None
 

@@ -12,8 +12,8 @@ from jazzmine_dspy.eval.evaluation import Evaluation, inconclusive_reason
 from jazzmine_dspy.eval.feedback import describe_decision
 from jazzmine_dspy.eval.metrics import Part, ScoreTerm, TurnScores
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.models.parsing import MalformedError, from_json, read_file
+from jazzmine_dspy.models.errors import InputError, reading
+from jazzmine_dspy.models.parsing import from_json, read_file
 
 FORMAT = 1
 _REMEDY = "Name what 'jazzmine-dspy evaluate --json' printed, whole, or a program."
@@ -103,12 +103,8 @@ def read_record(
         InputError: the file is damaged or no evaluation, or it is of another dataset, split or state of the labels.
     """
     where = str(path)
-    try:
-        data = from_json(read_file(Path(path)))
-    except MalformedError as error:
-        raise InputError(
-            f"The evaluation is damaged: {error.problem}", where=error.at(path), remedy=_REMEDY
-        ) from error
+    with reading(path, "The evaluation is damaged", _REMEDY, InputError):
+        data = from_json(read_file(path))
     held = data.get("record") if isinstance(data, dict) else None
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         raise InputError("This is no evaluation with its turns", where=where, remedy=_REMEDY)

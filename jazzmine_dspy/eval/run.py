@@ -78,7 +78,14 @@ def evaluate(
             return TurnResult(example, None, format_error(caught), {}, spent, unanswered=True)
         except Exception as caught:
             error = format_error(caught)
-        return scored(example, decision, error, (time.perf_counter() - started) * 1000.0)
+        spent = (time.perf_counter() - started) * 1000.0
+        try:
+            scores = score_turn(decision, example.labels, example.turn)
+        except Exception as caught:
+            # What cannot be scored is no answer; the labels alone can still say what was missed.
+            decision, error = None, f"scoring failed: {format_error(caught)}"
+            scores = score_turn(None, example.labels, example.turn)
+        return TurnResult(example, decision, error, scores, spent)
 
     with bearing_outages():
         for result in at_once(run, examples, concurrency):
@@ -100,16 +107,3 @@ def _check(examples: Sequence[Example], concurrency: int) -> None:
         raise InputError(
             "No turn could ever run", where=f"concurrency={concurrency}", remedy="Use 1 or more."
         )
-
-
-def scored(
-    example: Example, decision: TurnDecision | None, error: str | None, latency_ms: float
-) -> TurnResult:
-    """What a decision, or the error in its place, comes to by the labels of its turn."""
-    try:
-        scores = score_turn(decision, example.labels, example.turn)
-    except Exception as caught:
-        # What cannot be scored is no answer; the labels alone can still say what was missed.
-        decision, error = None, f"scoring failed: {format_error(caught)}"
-        scores = score_turn(None, example.labels, example.turn)
-    return TurnResult(example=example, decision=decision, error=error, scores=scores, latency_ms=latency_ms)

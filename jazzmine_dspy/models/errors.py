@@ -7,6 +7,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -359,3 +360,24 @@ class LMUnansweredError(JazzmineError):
 
 class LMPausedError(JazzmineError):
     """A language model failed so often that it is left alone for a while."""
+
+
+@contextlib.contextmanager
+def reading(path: str | Path, problem: str, remedy: str, kind: type[JazzmineError]) -> Iterator[None]:
+    """Context in which a file that cannot be read, or a text in it, raises one error of ours.
+
+    Args:
+        path: The file.
+        problem: What cannot be done, without the cause.
+        remedy: What to do about it.
+        kind: Class of the error.
+
+    Raises:
+        JazzmineError: of that class, with the line where it is known.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{problem}: {error.strerror}", where=str(path), remedy=remedy) from error
+    except MalformedError as error:
+        raise kind(f"{problem}: {error.problem}", where=error.at(path), remedy=remedy) from error

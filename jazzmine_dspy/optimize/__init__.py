@@ -14,13 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jazzmine_dspy.optimize.delivery import RunResult
     from jazzmine_dspy.optimize.planning import Plan, plan
     from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
     from jazzmine_dspy.optimize.run import optimize
+    from jazzmine_dspy.optimize.state import RunResult
 
 _HOMES = {
-    "optimize": "run", "RunResult": "delivery", "Recipe": "recipe", "read_recipe": "recipe", "Plan": "planning",
+    "optimize": "run", "RunResult": "state", "Recipe": "recipe", "read_recipe": "recipe", "Plan": "planning",
     "plan": "planning",
 }  # fmt: skip
 

@@ -29,7 +29,7 @@ def evaluate_within(
     examples: Sequence[Example],
     *,
     judge_lm: bool = False,
-    keep_calls: int = 0,
+    keep_calls: Callable[[], int] = lambda: 0,
     time: float = 1.0,
     timed: bool = False,
     best: float | None = None,
@@ -43,7 +43,7 @@ def evaluate_within(
         program: The program to evaluate.
         examples: The turns.
         judge_lm: Whether turns on which the language model failed count as wrong.
-        keep_calls: Calls that must be left afterwards.
+        keep_calls: Returns the calls that must be left afterwards.
         time: Share of the minutes after which it ends.
         timed: Whether to clear the cache of recall first, so that latencies are real.
         best: The best score so far, for progress.
@@ -65,7 +65,7 @@ def evaluate_within(
         lambda example: evaluate(decider, [example], exclude=lambda each: (each.conversation_id,)),
         examples,
         calls=calls,
-        keep_calls=lambda: keep_calls,
+        keep_calls=keep_calls,
         time=time,
         workers=context.recipe.hands if calls else 1,
     )

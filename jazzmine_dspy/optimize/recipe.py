@@ -14,9 +14,9 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
 from jazzmine_dspy.models.base import Value, sha256
-from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.errors import RecipeError, reading
 from jazzmine_dspy.models.history import USER_TURNS
-from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
+from jazzmine_dspy.models.parsing import from_toml, read_file
 from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
 from jazzmine_dspy.signatures.contract import Wording
@@ -291,22 +291,11 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
         RecipeError: the file is missing or no TOML, or a key or a value is not known; file, key and remedy
             are named.
     """
-    path = Path(path)
-    try:
+    remedy = "Name a TOML file, in UTF-8; see optimize/recipes/."
+    with reading(path, "Cannot read the recipe", remedy, RecipeError):
         text = read_file(path)
-    except (OSError, MalformedError) as error:
-        problem = error.strerror if isinstance(error, OSError) else error.problem
-        raise RecipeError(
-            f"Cannot read the recipe: {problem}",
-            where=str(path),
-            remedy="Name a TOML file, in UTF-8; see optimize/recipes/.",
-        ) from error
-    try:
+    with reading(path, "Not valid TOML", "Correct the line.", RecipeError):
         data = from_toml(text)
-    except MalformedError as error:
-        raise RecipeError(
-            f"Not valid TOML: {error.problem}", where=error.at(path), remedy="Correct the line."
-        ) from error
     return _recipe_of(data, str(path), changes)
 
 

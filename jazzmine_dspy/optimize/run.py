@@ -15,13 +15,12 @@ from jazzmine_dspy.artifacts.loading import base_policy
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.checks import check_lm, open_dataset
 from jazzmine_dspy.optimize.context import NullProgress, Progress, RunContext
-from jazzmine_dspy.optimize.delivery import RunResult, run_facts, stopped_facts
 from jazzmine_dspy.optimize.local.recall import documents
 from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn
 from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
-from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.state import RunResult, RunState, run_facts, stopped_facts
 from jazzmine_dspy.optimize.steps.choose import choose, refit
 from jazzmine_dspy.optimize.steps.contenders import evaluate_contenders
 from jazzmine_dspy.optimize.steps.local import fit_local

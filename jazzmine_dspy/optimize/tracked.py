@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.schema import ROLES, Example
+from jazzmine_dspy.datasets.schema import ROLES
 from jazzmine_dspy.eval.evaluation import Evaluation
-from jazzmine_dspy.eval.intervals import Metric
 from jazzmine_dspy.eval.report import Report
-from jazzmine_dspy.eval.run import scored
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.state import RunState, Tried
@@ -38,16 +36,11 @@ def track_start(context: RunContext) -> None:
     context.tracker.dataset(dataset.name, recipe.dataset, prints)
 
 
-def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]) -> None:
+def track_candidate(context: RunContext, tried: Tried) -> None:
     """Log a candidate as a child run, with its prompts and its metrics on dev-A."""
     if context.tracker is None:
         return
-    results = [
-        scored(example, tried.answers[example.key], None, 0.0)
-        for example in sample
-        if example.key in tried.answers
-    ]
-    metrics = Evaluation(tuple(results), seed=context.recipe.seed).metrics if results else {}
+    metrics = Evaluation(tried.turns, seed=context.recipe.seed).metrics if tried.turns else {}
     program = tried.program
     context.tracker.child(
         tried.name,
@@ -59,7 +52,7 @@ def track_candidate(context: RunContext, tried: Tried, sample: Sequence[Example]
             "demonstrations": tried.candidate.demonstrations(),
             "notes": "; ".join(tried.notes),
         },
-        metrics={**_with_bounds("dev_a", metrics), "objective": tried.score or 0.0},
+        metrics={**_numbers(metrics, "dev_a/"), "objective": tried.score or 0.0},
         texts={"prompts.json": json.dumps(states_of(program), ensure_ascii=False, indent=1, default=str)},
     )
 
@@ -78,10 +71,9 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
         }
         if difference is not None:
             metrics |= {
-                "dev/difference": difference.value,
+                **_numbers({"dev/difference": difference}),
                 "dev/difference/lower_one_sided": difference.lower_bound_one_sided,
                 "dev/difference/detectable": difference.detectable,
-                **_bounds("dev/difference", difference),
             }
         ships, broken = contender.name == state.ships, ", ".join(verdict.broken)
         tracker.child(
@@ -92,21 +84,18 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
         )
     for name, evaluation in state.systems.items():
         if evaluation is not None:
-            tracker.metrics(_with_bounds(_tracked_name(name), evaluation.metrics))
+            tracker.metrics(_numbers(evaluation.metrics, f"{_tracked_name(name)}/"))
             tracker.child(
                 f"test: {_tracked_name(name)}",
                 kind="system",
                 params={"turns": evaluation.n, "objective": context.recipe.objective},
-                metrics={
-                    **_with_bounds("test", evaluation.metrics),
-                    **_objective(context, evaluation.metrics),
-                },
+                metrics=_numbers(evaluation.metrics, "test/") | _objective(context, evaluation),
             )
     spent = context.budget.spent()
     tracker.metrics({f"spent/{k}": float(v) for k, v in spent.items() if isinstance(v, int | float)})
     shipped = state.systems.get("shipped")
     if shipped is not None:
-        tracker.metrics(_objective(context, shipped.metrics))
+        tracker.metrics(_objective(context, shipped))
         tracker.traces(sorted(shipped.turns, key=lambda turn: turn.outcome == "right")[:TRACES])
     tracker.folder(folder, "program")
     page = (folder / "report" / "report.md").read_text("utf-8")[:_NOTE]
@@ -119,19 +108,16 @@ def _tracked_name(name: str) -> str:
     return re.sub(r"[^\w./: -]", "", name.replace("+", "and"))
 
 
-def _objective(context: RunContext, metrics: Mapping[str, Metric]) -> dict[str, float]:
-    metric = metrics.get(context.recipe.objective)
-    return {} if metric is None else {"objective": metric.value, **_bounds("objective", metric)}
+def _objective(context: RunContext, evaluation: Evaluation) -> dict[str, float]:
+    metric = evaluation.metrics.get(context.recipe.objective)
+    return {} if metric is None else _numbers({"objective": metric})
 
 
-def _with_bounds(prefix: str, metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Values by metric name, with their bounds if there are any."""
-    named = {f"{prefix}/{name}": metric for name, metric in metrics.items()}
-    bounds = [_bounds(name, metric) for name, metric in named.items()]
-    values = {name: metric.value for name, metric in named.items()}
-    return {key: value for each in (values, *bounds) for key, value in each.items()}
-
-
-def _bounds(name: str, interval: Any) -> dict[str, float]:
-    bounds = {f"{name}/low": interval.low, f"{name}/high": interval.high}
-    return {key: value for key, value in bounds.items() if value is not None}
+def _numbers(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """Values of metrics, or of differences, by name, with their bounds if there are any."""
+    return {
+        f"{prefix}{name}{part}": number
+        for name, metric in metrics.items()
+        for part, number in (("", metric.value), ("/low", metric.low), ("/high", metric.high))
+        if number is not None
+    }

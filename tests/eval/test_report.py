@@ -6,11 +6,12 @@ import io
 import json
 import math
 import re
-from html import escape, unescape
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 from jazzmine_dspy.datasets import Example

@@ -11,6 +11,7 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.demos import to_dspy
+from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.decision import StageRecord, TurnDecision, Usage
 from jazzmine_dspy.models.errors import RecipeError
@@ -31,7 +32,7 @@ def test_a_candidate_is_scored_as_its_metric_is(
     context, program = open_run(scripts.lm_of(kind), objective=metric, optimizer="none")
     (tried,) = compile_alone(context, program).tried
     with dspy.context(lm=context.lm):
-        turns = [each for each in context.dataset.examples("dev_a") if each.key in tried.answers]
+        turns = [each for each in context.dataset.examples("dev_a") if each.key in _keys(tried)]
         found = evaluate(program.with_policy("lm"), turns).metrics
     if metric == "commands_exact":
         assert tried.score == (1.0 if kind == "right" else pytest.approx(0.0, abs=0.2))
@@ -88,8 +89,13 @@ def _tried(
 ) -> Tried:
     usage = Usage(lm_calls=calls, prompt_tokens=tokens)
     record = StageRecord(source="lm", usage=usage)
-    answers = {"a": TurnDecision.model_construct(stages={"select": record})}
-    return Tried(Candidate(name, None, compiled=compiled), score, scored, answers)  # type: ignore[arg-type]
+    decision = TurnDecision.model_construct(stages={"select": record})
+    turns = (TurnResult(None, decision, None, {}),) * scored  # type: ignore[arg-type]
+    return Tried(Candidate(name, None, compiled=compiled), score, turns)  # type: ignore[arg-type]
+
+
+def _keys(tried: Tried) -> set[str]:
+    return {turn.example.key for turn in tried.turns}
 
 
 @pytest.mark.row("C5")
@@ -139,4 +145,4 @@ def test_the_worse_half_of_the_candidates_is_not_asked_again(
     assert prompts.best.scored == turns
     pooled_again = compile_alone(context, program, lambda *_: iter(())).tried[0]
     assert prompts.tried[0].score == pytest.approx(pooled_again.score)
-    assert set(prompts.tried[0].answers) == set(pooled_again.answers)
+    assert _keys(prompts.tried[0]) == _keys(pooled_again)

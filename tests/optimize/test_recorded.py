@@ -13,9 +13,9 @@ from jazzmine_dspy.lm.replay import Recording
 from jazzmine_dspy.optimize.context import NullProgress
 from jazzmine_dspy.optimize.opening import open_context, start_program
 from jazzmine_dspy.optimize.recipe import Recipe, RecordedPart, read_recipe
-from jazzmine_dspy.optimize.report_rows import _evaluate_recorded, recorded_rows
 from jazzmine_dspy.optimize.run import base_of
 from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.steps.report import _evaluate_recorded, recorded_rows
 
 ROOT = Path(__file__).parents[2]
 

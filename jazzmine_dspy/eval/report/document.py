@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -96,16 +97,13 @@ def _system(system: System) -> dict[str, Any]:
 
 def _errors(system: System) -> list[dict[str, Any]]:
     """What went wrong, and how often: crashes and unanswered turns by error, degraded stages by cause."""
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for turn in system.evaluation.turns:
         if turn.decision is None:
-            key = ("unanswered" if turn.unanswered else "crashed", turn.error or "unknown")
-            counts[key] = counts.get(key, 0) + 1
-            continue
-        for stage, record in turn.decision.stages.items():
-            if record.degraded:
-                key = (f"{stage} degraded", record.cause or "unknown")
-                counts[key] = counts.get(key, 0) + 1
+            counts["unanswered" if turn.unanswered else "crashed", turn.error or "unknown"] += 1
+        else:
+            degraded = {stage: record for stage, record in turn.decision.stages.items() if record.degraded}
+            counts.update((f"{stage} degraded", each.cause or "unknown") for stage, each in degraded.items())
     ranked = sorted(counts.items(), key=lambda held: (-held[1], held[0]))
     return [{"what": what, "cause": cause, "n": n} for (what, cause), n in ranked[:10]]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 DASH = "\u2013"
 """Stands where there is no figure, and between two bounds."""
@@ -42,6 +42,12 @@ LABELS: dict[str, tuple[str, str]] = {
     "slot_value_f1": ("Slot values, F1", "the same with their values"),
     "joint_goal": ("Joint goal", "all slots held after the turn are right"),
 }
+
+VERDICTS = {True: "better", False: "worse", None: "other"}
+"""What is said of a turn that two programs decide differently."""
+
+MARKS = {True: "kept", False: "dropped"}
+"""What is said of one of several choices."""
 
 _SOURCES = ("rule", "local", "lm", "cache", "fallback")
 STAGE_NAMES = {"enhance": "Enhance", "select": "Select", "understand": "Understand"}
@@ -181,8 +187,18 @@ Column = str | Figure | Callable[[dict[str, Any]], Cell]
 
 @dataclass(frozen=True)
 class Table:
-    """Header and rows; ``strong`` is the row to be stressed, ``texts`` how many columns from the left are
-    texts."""
+    """A table of texts and figures.
+
+    Args:
+        name: Of the table.
+        header: Headings of the columns.
+        rows: The cells of each row.
+        strong: The row to be stressed.
+        texts: How many columns from the left are texts.
+        hints: What stands below the first cell of each row, on the page alone.
+        marks: For each row of a choice ``kept`` or ``dropped``.
+        summary: The line under which the page folds the table; empty where it is open.
+    """
 
     name: str
     header: tuple[str, ...]
@@ -190,14 +206,44 @@ class Table:
     strong: int | None = None
     texts: int = 1
     hints: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    summary: str = ""
+
+
+class Section(NamedTuple):
+    """A part of the report, for the page and for Markdown.
+
+    Args:
+        title: Its heading.
+        note: What its figures are.
+        key: How to read its plots; on the page alone, as these are.
+        plots: Above the tables.
+        tables: Those without rows are left out.
+        beside: Whether the page shows plot and table next to each other.
+        words: Sentences.
+        lines: Of a difference between two texts.
+        ece: Where the expected calibration error is that belongs to the note; empty for none.
+    """
+
+    title: str
+    note: str = ""
+    key: str = ""
+    plots: str = ""
+    tables: Sequence[Table] = ()
+    beside: bool = False
+    words: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    ece: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show."""
+        rows = any(table.rows for table in self.tables)
+        return not (self.plots or self.words or self.lines or rows)
 
 
 def listed(
-    name: str,
-    items: Iterable[tuple[str, dict[str, Any]]],
-    *columns: tuple[str, Column],
-    strong: int | None = None,
-    texts: int = 1,
+    name: str, items: Iterable[tuple[str, dict[str, Any]]], *columns: tuple[str, Column], **more: Any
 ) -> Table:
     """A table with a row for each item of the document.
 
@@ -205,11 +251,10 @@ def listed(
         name: Of the table.
         items: Each with the pointer to it.
         columns: Headings, each with what stands below it.
-        strong: The row to be stressed.
-        texts: How many columns from the left are texts.
+        more: Further fields of the table.
     """
     rows = tuple(tuple(_placed(column, at, item) for _, column in columns) for at, item in items)
-    return Table(name, tuple(heading for heading, _ in columns), rows, strong, texts)
+    return Table(name, tuple(heading for heading, _ in columns), rows, **more)
 
 
 def _placed(column: Column, at: str, item: dict[str, Any]) -> Cell:
@@ -219,9 +264,9 @@ def _placed(column: Column, at: str, item: dict[str, Any]) -> Cell:
     return cell if isinstance(cell, str) else Figure(cell.kind, tuple(f"{at}/{path}" for path in cell.paths))
 
 
-def numbered(at: str, items: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The items of a list of the document, each with the pointer to it."""
-    return ((f"{at}/{number}", item) for number, item in enumerate(items))
+def numbered(data: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]]:
+    """The items of a list of the document, each with the pointer to it; none where there is no list."""
+    return [(f"{at}/{number}", item) for number, item in enumerate(resolve(data, at) or ())]
 
 
 def prompt_changes(prompt: dict[str, Any]) -> list[str]:

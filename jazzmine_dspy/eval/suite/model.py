@@ -14,9 +14,9 @@ from jazzmine_dspy.datasets.load import append_opening
 from jazzmine_dspy.models.base import Text, Value, sha256
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import StepKind
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import InputError, reading
 from jazzmine_dspy.models.flows import Flow, Status
-from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file
+from jazzmine_dspy.models.parsing import from_yaml, read_file
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.models.turn import MAX_TEXT
@@ -228,14 +228,10 @@ def log_opening(suite: Suite, reason: str) -> Path | None:
 
 
 def _read(file: Path, registry: str) -> Iterator[SuiteConversation]:
-    try:
+    remedy = "Name a readable YAML file, in UTF-8; quote texts with ':' or '#'."
+    with reading(file, "Cannot read the suite", remedy, InputError):
         text = read_file(file)
         data = from_yaml(text)
-    except (OSError, MalformedError) as error:
-        problem = error.strerror if isinstance(error, OSError) else error.problem
-        where = error.at(file) if isinstance(error, MalformedError) else str(file)
-        remedy = "Name a readable YAML file, in UTF-8; quote texts with ':' or '#'."
-        raise InputError(f"Cannot read the suite: {problem}", where=where, remedy=remedy) from error
     if not isinstance(data, list):
         raise InputError(
             "No list of conversations",

@@ -75,7 +75,7 @@ def _before(context: RunContext, local: LocalFit) -> Contender | None:
         context.progress.note("the program asks a language model and the run has none: it is not judged")
         return None
     keep = context.calls_kept(judging=False)
-    return _judge(context, BEFORE, "before", previous.program, unseen, judge_lm=asks, keep_calls=keep)
+    return _judge(context, BEFORE, "before", previous.program, unseen, judge_lm=asks, keep_calls=lambda: keep)
 
 
 def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
@@ -101,7 +101,7 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
     with AwaitingGroup() as group:
         for number, (name, tried) in enumerate(models, 1):
             time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
-            settings = {"judge_lm": True, "keep_calls": keep, "time": time, "best": best.score}
+            settings = {"judge_lm": True, "keep_calls": lambda: keep, "time": time, "best": best.score}
             work = functools.partial(_judge, context, name, "lm", tried.program, sample, **settings)
             if (one := group.attempt(work)) is not None and not group:
                 contenders.append(one)

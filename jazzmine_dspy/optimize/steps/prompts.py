@@ -6,19 +6,17 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing, suppress
 from dataclasses import replace
 
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import pooled
-from jazzmine_dspy.eval.metrics import TurnScores
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.models.awaiting import AwaitingGroup
-from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.checks import copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
-from jazzmine_dspy.optimize.measuring import assert_answered, causes_of, within_budget
+from jazzmine_dspy.optimize.measuring import causes_of, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.recipe import Prefer, Recipe
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
@@ -57,7 +55,7 @@ def compile_prompts(context: RunContext, state: RunState) -> RunState:
         context.progress.note(f"{error.message}; the run goes on without it")
         return replace(state, unanswered=error.message)
     for tried in prompts.tried:
-        track_candidate(context, tried, dev_a)
+        track_candidate(context, tried)
     return replace(state, prompts=prompts)
 
 
@@ -110,20 +108,11 @@ def _fit(
                 if place and not allowed((len(sample) - len(first)) * calls_per_turn(base)):
                     context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
                     continue
-                context.progress.phase(f"try {name} on", len(sample) - len(first))
-                rest, candidate = sample[len(first) :], tried[place].candidate
-                more = group.attempt(functools.partial(_score, context, candidate, rest, _leader(tried)))
-                if more is not None:
-                    one = tried[place]
-                    scores = (*one.scores, *more.scores)
-                    tried[place] = Tried(
-                        candidate,
-                        (pooled(scores, context.objective.metric) or 0.0) if scores else None,
-                        one.scored + more.scored,
-                        {**one.answers, **more.answers},
-                        (*one.notes, *(note for note in more.notes if note not in one.notes)),
-                        scores,
-                    )
+                rest, one = sample[len(first) :], tried[place]
+                scoring_on = functools.partial(
+                    _score, context, one.candidate, rest, _leader(tried), one.turns
+                )
+                tried[place] = group.attempt(scoring_on) or one
         best = chosen(context.recipe.prefer, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)
@@ -143,7 +132,6 @@ def _try(
         LMUnansweredError: the language model answered no turn.
     """
     is_base = candidate.program is base
-    context.progress.phase(f"try {candidate.name}", len(turns))
     if candidate.compiled and states_of(candidate.program) == states_of(base):
         notes = candidate.notes or ("it changes no prompt",)
         context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
@@ -155,12 +143,12 @@ def _try(
         return None
     result = _score(context, candidate, turns, _leader(tried))
     _assert_reachable(context, result)
-    if result.answers and not result.scored:
+    if result.turns and not result.scored:
         context.progress.note(f"{candidate.name} has no score: {'; '.join(result.notes)}")
         if is_base:
-            causes = Counter(cause for answer in result.answers.values() for cause in causes_of(answer))
+            causes = Counter(cause for turn in result.turns for cause in causes_of(turn.decision))
             raise LMUnansweredError(
-                f"The language model answered none of {len(result.answers)} turns: {causes.most_common(1)[0][0]}",
+                f"The language model answered none of {len(result.turns)} turns: {causes.most_common(1)[0][0]}",
                 where=f"lm = {context.recipe.lm!r}",
                 remedy="Run it again when the model answers, or choose another.",
             )
@@ -233,64 +221,55 @@ def _score(
     candidate: Candidate,
     sample: Sequence[Example],
     best: Tried | None,
+    before: Sequence[TurnResult] = (),
 ) -> Tried:
-    """Score a candidate turn by turn until the budget ends."""
-    calls, objective = calls_per_turn(candidate.program), context.objective
-    scores: list[TurnScores] = []
-    answers: dict[str, TurnDecision] = {}
-    lost = 0
+    """Score a candidate turn by turn until the budget ends.
 
-    def decide(example: Example) -> tuple[Example, TurnDecision | None]:
-        with suppress(LMUnansweredError):
-            return example, candidate.program.decide(example.turn, exclude=(example.conversation_id,))
-        return example, None
-
-    decided = within_budget(
+    Args:
+        context: Of the run.
+        candidate: The candidate.
+        sample: The turns.
+        best: The best candidate so far.
+        before: Its results on other turns, which count too.
+    """
+    evaluation = evaluate_within(
         context,
-        decide,
+        f"try {candidate.name}",
+        candidate.program,
         sample,
-        calls=calls,
         keep_calls=context.calls_kept,
         time=COMPILE_TIME,
-        workers=context.recipe.hands,
+        best=best.score if best is not None else None,
     )
-    with closing(decided):
-        for example, decision in decided:
-            if decision is None:
-                lost += 1
-                assert_answered(f"try {candidate.name}", lost, len(sample))
-                continue
-            if context.budget.meter.exhausted and decision.degraded:
-                break
-            # A fallback answer is not an answer of the candidate.
-            counted = objective.adds(None if decision.degraded else decision, example.labels, example.turn)
-            scores.append({} if counted is None else {objective.metric: counted})
-            answers[example.key] = decision
-            best_score = best.score if best is not None else None
-            context.progress.step(
-                len(scores) + lost, len(sample), best=best_score, spent=context.budget.spent()
-            )
-    degraded = [answer for answer in answers.values() if answer.degraded]
-    filtered = [answer for answer in answers.values() if any(call.refused for call in answer.calls)]
-    counts = (
-        (len(degraded), len(scores), "degraded"),
-        (len(filtered), len(scores), "refused by a filter"),
-        (lost, len(sample), "unanswered"),
-    )
-    notes = (*candidate.notes, *(f"{n} of {of} turns {what}" for n, of, what in counts if n))
-    if scores and sum(not has_answer(answer.calls) for answer in degraded) == len(scores):
+    turns = (*before, *(evaluation.turns if evaluation is not None else ()))
+    answered = [turn for turn in turns if not turn.unanswered]
+    counts = {
+        "degraded": sum(turn.degraded for turn in answered),
+        "refused by a filter": sum(turn.refused for turn in answered),
+        "unanswered": len(turns) - len(answered),
+    }
+    notes = (*candidate.notes, *(f"{n} of {len(turns)} turns {what}" for what, n in counts.items() if n))
+    if not any(turn.decision and (not turn.degraded or has_answer(turn.decision.calls)) for turn in answered):
         # Only fallback answers: there is nothing to score.
-        return Tried(candidate, None, 0, answers, (*notes, "no turn was answered"))
+        return Tried(candidate, None, turns, (*notes, *["no turn was answered"] * bool(turns)))
+    # A fallback answer is not an answer of the candidate.
+    counted = (
+        context.objective.adds(
+            None if turn.degraded else turn.decision, turn.example.labels, turn.example.turn
+        )
+        for turn in answered
+    )
+    metric = context.objective.metric
     # Pooled, so that false positives lower an F1 of counts.
-    score = (pooled(scores, objective.metric) or 0.0) if scores else None
-    return Tried(candidate, score, len(scores) + lost, answers, notes, tuple(scores))
+    score = pooled([{} if each is None else {metric: each} for each in counted], metric) or 0.0
+    return Tried(candidate, score, turns, notes)
 
 
 def _assert_reachable(context: RunContext, result: Tried) -> None:
     counts = context.budget.meter.counts
     # Answers of the replay store do not show whether the model can be reached now.
     calls = counts.calls - counts.replayed
-    failed = [answer for answer in result.answers.values() if answer.degraded]
+    failed = [turn.decision for turn in result.turns if turn.degraded]
     if counts.replayed and 2 * len(failed) <= result.scored:
         # The store keeps no failures, so the only live calls are those that failed in the last run.
         return

@@ -1,0 +1,308 @@
+"""The sections of a report, in their order. A figure points into the document, so that page and Markdown cannot
+differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jazzmine_dspy.eval.evaluation import SLICE_METRICS
+from jazzmine_dspy.eval.report import figures
+from jazzmine_dspy.eval.report.answers import answers, choosing
+from jazzmine_dspy.eval.report.comparison import comparison
+from jazzmine_dspy.eval.report.shown import (
+    DASH,
+    HEADLINE,
+    MARKS,
+    VERDICTS,
+    Cell,
+    Column,
+    Section,
+    Table,
+    explanation,
+    figure,
+    kind_of,
+    label,
+    listed,
+    numbered,
+    ordered,
+    pointer,
+    prompt_changes,
+    score,
+)
+
+Document = dict[str, Any]
+
+PARTS = {"place": "Where the turn stands", "command": "Wanted command", "flow": "Flow, started or running"}
+_SHARES = {"conversations": "all turns right", "ends_right": "end right"}
+_FIRST_ERRORS = 20
+
+
+def sections(data: Document) -> list[Section]:
+    """All that a document has something for."""
+    every = (
+        *_results(data),
+        *answers(data),
+        *choosing(data),
+        *_kinds(data),
+        *(
+            Section(
+                f"The compiled prompt: {one['predictor']}",
+                "What the language model is sent about one turn: compiled against uncompiled.",
+                lines=prompt_changes(one),
+            )
+            for one in data.get("prompts", ())
+        ),
+        *_further(data),
+        *comparison(data),
+        _changes(data),
+    )
+    return [section for section in every if not section.empty]
+
+
+def _results(data: Document) -> Sequence[Section]:
+    """How the systems do, what they cost, and what decided between them."""
+    return (
+        Section(
+            "Result",
+            key="Each dot is a score, each line its 95 % interval, drawn by conversation; under 10 of them there is "
+            "none.",
+            plots=figures.results(data),
+            tables=[
+                listed(
+                    "headline",
+                    numbered(data, "/systems"),
+                    ("System", "name"),
+                    *((f"{label(name)}, %", score(f"metrics/{name}", kind_of(name))) for name in HEADLINE),
+                    ("LM calls per turn", figure("usage/lm_calls_per_turn", "calls")),
+                    ("Prompt tokens per turn", figure("usage/prompt_tokens_per_turn", "tokens")),
+                    ("Answer tokens per turn", figure("usage/completion_tokens_per_turn", "tokens")),
+                    ("Cost per turn", figure("usage/cost_per_turn", "money")),
+                    ("p50, ms", figure("usage/latency_ms/p50", "ms")),
+                    ("p95, ms", figure("usage/latency_ms/p95", "ms")),
+                    ("Degraded", figure("degraded", "count")),
+                    ("Crashed", figure("crashed", "count")),
+                    ("Turns", figure("n", "count")),
+                    strong=data["shipped"],
+                )
+            ],
+        ),
+        Section(
+            "What it costs",
+            key="Up and to the left is better: more turns right for fewer prompt tokens. "
+            "On the dashed line nothing is better at its cost.",
+            plots=figures.costs(data),
+        ),
+        Section(
+            "Right, wrong, degraded, crashed",
+            "Right: the flows and every command, for systems that answer both. Outages are counted apart.",
+            plots=figures.outcomes(data),
+            tables=[
+                listed(
+                    "errors",
+                    (
+                        (at, one | {"name": system["name"]})
+                        for place, system in numbered(data, "/systems")
+                        for at, one in numbered(data, f"{place}/errors")
+                    ),
+                    ("System", "name"),
+                    ("What", "what"),
+                    ("Cause", "cause"),
+                    ("Times", figure("n", "count")),
+                    texts=3,
+                )
+            ],
+        ),
+        Section(
+            "What each step gained",
+            "Paired differences on the same turns; an interval that does not touch zero is a difference.",
+            plots=figures.gains(data),
+            tables=[
+                listed(
+                    "gains",
+                    numbered(data, "/gains"),
+                    ("Step", "name"),
+                    ("Metric", lambda gain: label(gain["metric"])),
+                    ("Gain, points", score("difference", "points")),
+                    ("Detectable, points", figure("difference/detectable", "share")),
+                    ("Turns", figure("difference/n", "count")),
+                    texts=2,
+                )
+            ],
+        ),
+        Section(
+            "What could have shipped",
+            "Whole programs, judged on turns that none of them had learnt from. The one of the highest expected "
+            "gain over the base ships, its calls paid for; on a tie what was there stays.",
+            tables=[
+                listed(
+                    "candidates",
+                    numbered(data, "/candidates"),
+                    ("Program", "name"),
+                    ("Verdict", lambda row: "ships" if row["ships"] else "not chosen"),
+                    ("Why", "why"),
+                    ("Score, %", figure("score", "share")),
+                    ("Calls a turn", figure("calls", "calls")),
+                    ("Over the base, points", score("difference", "points")),
+                    ("Expected, points", figure("expected", "points")),
+                    ("Detectable, points", figure("difference/detectable", "share")),
+                    ("Turns", figure("turns", "count")),
+                    texts=3,
+                    marks=tuple(MARKS[row["ships"]] for row in data["candidates"]),
+                )
+            ],
+        ),
+        Section(
+            "What more labels bring",
+            data["learning_words"],
+            plots=figures.learning(data),
+            beside=True,
+            tables=[
+                listed(
+                    "learning",
+                    numbered(data, "/learning"),
+                    ("Labelled conversations", figure("conversations", "count")),
+                    ("Score, %", score("score")),
+                    ("Turns", figure("score/n", "count")),
+                )
+            ],
+        ),
+    )
+
+
+def _kinds(data: Document) -> Sequence[Section]:
+    """The shipped choice by kind of command and of turn; every metric of every system."""
+    shipped = data["systems"][data["shipped"]]
+    tags = sorted(shipped["slices"], key=lambda tag: -shipped["slices"][tag]["n"])
+    slices = [
+        (pointer("systems", data["shipped"], "slices", tag), shipped["slices"][tag] | {"name": tag})
+        for tag in tags
+    ]
+    whole = ("flow_set_exact", "commands_exact", "joint_goal")
+    return (
+        Section(
+            f"Commands by kind: {shipped['name']}",
+            "F1 of each kind, type and arguments alike.",
+            plots=figures.kinds(data),
+        ),
+        Section(
+            f"By kind of turn: {shipped['name']}",
+            tables=[
+                _by_part("slices", "Kind of turn", slices, SLICE_METRICS),
+                *(
+                    _by_part(
+                        f"by-{kind}", name, numbered(data, f"/parts/{kind}"), whole, f"By {name.lower()}"
+                    )
+                    for kind, name in PARTS.items()
+                ),
+            ],
+        ),
+        Section("Every metric", "In percent, save the sentiment error.", tables=[_all_metrics(data)]),
+    )
+
+
+def _by_part(
+    name: str,
+    heading: str,
+    items: Sequence[tuple[str, dict[str, Any]]],
+    metrics: Sequence[str],
+    summary: str = "",
+) -> Table:
+    """Some turns a row, with those of the metrics that any of them has."""
+    present = [metric for metric in metrics if any(metric in one["metrics"] for _, one in items)]
+    return listed(
+        name,
+        items,
+        (heading, lambda one: one["name"].replace("_", " ")),
+        ("Turns", figure("n", "count")),
+        *((f"{label(metric)}, %", score(f"metrics/{metric}", kind_of(metric))) for metric in present),
+        summary=summary,
+    )
+
+
+def _all_metrics(data: Document) -> Table:
+    """Every metric of every system, with the most turns that any of them is scored on."""
+    systems = data["systems"]
+    names = ordered({name for system in systems for name in system["metrics"]})
+    rows: list[tuple[Cell, ...]] = []
+    for name in names:
+        counts = {i: one["metrics"][name]["n"] for i, one in enumerate(systems) if name in one["metrics"]}
+        places = [pointer("systems", i, "metrics", name) for i in range(len(systems))]
+        most = places[max(counts, key=lambda i: counts[i])]
+        scores = (score(place, kind_of(name)) for place in places)
+        rows.append((label(name), *scores, figure(f"{most}/n", "count")))
+    header = ("Metric", *(system["name"] for system in systems), "Turns")
+    return Table("metrics", header, tuple(rows), hints=tuple(explanation(name) for name in names))
+
+
+def _further(data: Document) -> Sequence[Section]:
+    """Flows that changed since the program was compiled, and whole conversations with the program's own state."""
+    replay = data.get("replay") or {"shares": {}, "after_first_error": {"turns": 0}, "first_errors": {}}
+    after = "/replay/after_first_error"
+    conversations: list[tuple[Cell, ...]] = [
+        (f"conversations: {words}", score(f"/replay/shares/{name}"), figure("/replay/conversations", "count"))
+        for name, words in _SHARES.items()
+        if name in replay["shares"]
+    ]
+    conversations += [
+        (
+            f"turns after a first error right{words}",
+            figure(f"{after}/{key}", "share"),
+            figure(f"{after}/turns", "count"),
+        )
+        for key, words in (("right", ""), ("right_apart", ", without that error"))
+        if replay["after_first_error"]["turns"]
+    ]
+    first = [
+        (name, figure(pointer("replay", "first_errors", name), "count")) for name in replay["first_errors"]
+    ]
+
+    def turns_in(role: str) -> Column:
+        return lambda one: DASH if one["change"] == "removed" else figure(role, "count")
+
+    return (
+        Section(
+            "Flows that changed, or lack turns",
+            "Turns that want the flow started, by part. A flow that lacks them is known by its own sayings alone, and "
+            "no figure tells how well.",
+            tables=[
+                listed(
+                    "updated",
+                    numbered(data, "/updated"),
+                    ("Flow", "flow"),
+                    ("Change", "change"),
+                    *((role.capitalize(), turns_in(role)) for role in ("train", "dev", "test")),
+                    ("Lacks turns in", lambda one: ", ".join(one["lacks"]) or DASH),
+                    texts=2,
+                )
+            ],
+        ),
+        Section(
+            "Whole conversations",
+            "The user says what the dataset has; the program goes on from its own state. Right is the state that the "
+            "labels lead to.",
+            tables=[Table("replay", ("", "Share, %", "Of"), tuple(conversations))],
+        ),
+        Section(
+            "Where conversations go wrong first",
+            "What of the state was wrong, over conversations.",
+            tables=[Table("replay-first", ("What", "Conversations"), tuple(first[:_FIRST_ERRORS]))],
+        ),
+    )
+
+
+def _changes(data: Document) -> Section:
+    """Turns that two programs decide differently."""
+    before, after = data["compared"]
+    columns: tuple[tuple[str, Column], ...] = (
+        ("Message", "message"),
+        ("Wanted", "wanted"),
+        (before, "before"),
+        (after, "after"),
+        ("", lambda one: VERDICTS[one["better"]]),
+    )
+    return Section(
+        "What changed",
+        f"A few turns that {before} and {after} decide differently.",
+        tables=[listed("changes", numbered(data, "/examples_changed"), *columns, texts=5)],
+    )
