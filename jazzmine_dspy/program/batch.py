@@ -10,14 +10,16 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import LOOK_S, ended, interrupt
-from jazzmine_dspy.program.module import DecidingModule
+
+if TYPE_CHECKING:
+    from jazzmine_dspy.program.module import DecidingModule
 
 T = TypeVar("T")
 R = TypeVar("R")
