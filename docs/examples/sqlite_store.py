@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from jazzmine_dspy.memory.working.store import Presence, QuarantineEntry, WorkingMemoryStore
-from jazzmine_dspy.memory.working.turns import Record, Turn, stale_state, turn_lost
+from jazzmine_dspy.memory.working.turn_lock import Record, Turn, stale_state, turn_lost
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 
 TABLES = """

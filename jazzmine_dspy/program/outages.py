@@ -2,7 +2,7 @@
 
 A server that is busy or down has not answered, so a call is made again after a pause. In service all attempts of a
 turn share its deadline, and a breaker spares a model that fails again and again. Where answers are measured and not
-served (:mod:`.patience`), there is no deadline: a call is made again for minutes, and one that is never answered is
+served, there is no deadline: a call is made again for minutes, and one that is never answered is
 an error, since a fallback's answer in its place would be scored as the model's.
 """
 

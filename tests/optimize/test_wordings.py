@@ -63,6 +63,18 @@ def test_the_wording_that_does_better_ships(
     assert loaded.fingerprint == ran.result.program.bind(lm=None).fingerprint
 
 
+@pytest.mark.row("O2", "O5")
+def test_a_cheaper_wording_that_is_as_good_ships_under_its_own_name(
+    tiny: Callable[..., Recipe], run_recipe: Run, scripts: Any
+) -> None:
+    labels = scripts.Labels(scripts.LIBRARY)
+    able = scripted_lm(lambda request: str(labels.right(request)), model="scripted/able-in-both")
+    ran = run_recipe(tiny(wording=None, optimizer="none", budget={}, acts=False, recall=False), able)
+    names = [each["name"] for each in ran.result.manifest["programs"]]
+    assert "LM as written, brief" in names
+    assert not any("compiled" in name for name in names)
+
+
 @pytest.mark.row("O3")
 def test_a_dry_run_counts_both_wordings(tiny: Callable[..., Recipe]) -> None:
     hosted = tiny(wording=None, lm="openai/no-such-model", budget={}, demos={"candidates": 1, "labeled": 0})

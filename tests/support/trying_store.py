@@ -10,7 +10,7 @@ from typing import Any
 from jazzmine_dspy.memory.errors import LockTimeoutError
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, Presence
 from jazzmine_dspy.memory.working.in_memory import StoredConversation
-from jazzmine_dspy.memory.working.turns import Record, Turn
+from jazzmine_dspy.memory.working.turn_lock import Record, Turn
 
 
 class Trying(InMemoryWorkingMemoryStore):

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
 from jazzmine_dspy.memory.working.state import WorkingMemory
-from jazzmine_dspy.memory.working.turns import Turn, turn_lost
+from jazzmine_dspy.memory.working.turn_lock import Turn, turn_lost
 from jazzmine_dspy.models.errors import InputError
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
-from jazzmine_dspy.integrations.langgraph.calls import Action, ActionRunner, Answer, answered, stream_reply
+from jazzmine_dspy.integrations.langgraph.actions import Action, ActionRunner, Answer, answered, stream_reply
 from jazzmine_dspy.integrations.langgraph.state import (
     ROUTES,
     GraphInput,

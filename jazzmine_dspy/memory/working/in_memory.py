@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jazzmine_dspy.memory.working.store import Presence, QuarantineEntry, WorkingMemoryStore
-from jazzmine_dspy.memory.working.turns import Record, Turn, stale_state, turn_lost
+from jazzmine_dspy.memory.working.turn_lock import Record, Turn, stale_state, turn_lost
 
 REMEMBER = 30 * 86400.0
 

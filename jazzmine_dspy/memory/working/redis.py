@@ -15,7 +15,7 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import RedisClusterException, RedisError
 
 from jazzmine_dspy.memory.working.store import Presence, QuarantineEntry, WorkingMemoryStore
-from jazzmine_dspy.memory.working.turns import Record, Turn, stale_state, turn_lost
+from jazzmine_dspy.memory.working.turn_lock import Record, Turn, stale_state, turn_lost
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
 
 Client = Redis | RedisCluster

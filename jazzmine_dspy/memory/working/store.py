@@ -19,7 +19,7 @@ from jazzmine_dspy.memory.errors import NotStoredError, UnreadableRecordError
 from jazzmine_dspy.memory.working import operations
 from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory, read_state
-from jazzmine_dspy.memory.working.turns import Record, Turn, TurnStore
+from jazzmine_dspy.memory.working.turn_lock import Record, Turn, TurnStore
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.text import checked_id
 

@@ -1,1 +1,1 @@
-"""Training of the local heads, and the baseline that they have to beat."""
+"""Training of the local heads."""

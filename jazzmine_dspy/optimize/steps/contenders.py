@@ -88,7 +88,8 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
     uncompiled, best = prompts.uncompiled, prompts.best
     if context.lm is None or uncompiled is None or best is None:
         return []
-    models = [("LM as written", uncompiled), *([("LM compiled", best)] if best is not uncompiled else [])]
+    name = "LM compiled" if best.candidate.compiled else f"LM as written, {best.program.policy.wording}"
+    models = [("LM as written", uncompiled), *([(name, best)] if best is not uncompiled else [])]
     dev_b = context.dataset.examples("dev_b")
     turns = context.recipe.sample.dev_b or len(dev_b)
     keep = context.calls_kept(judging=False)

@@ -15,9 +15,9 @@ from jazzmine_dspy.program.local.starting import (
     HEAD_LIKELY,
     LIKELY,
     StartReading,
-    by_head,
-    by_starts,
     choose_flow,
+    judge_by_head,
+    judge_by_starts,
     read_starts,
     two_wishes,
 )
@@ -103,7 +103,7 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> FlowChoice | str:
     if output.left:
         return output.reason
     other_flow = None
-    two_flows = two_wishes(state, by_head(head, flows), HEAD_LIKELY) if len(output.flows) == 1 else []
+    two_flows = two_wishes(state, judge_by_head(head, flows), HEAD_LIKELY) if len(output.flows) == 1 else []
     if not two_flows and (other_flow := _other_flow(output, reading.starts)) is not None:
         name, share = other_flow
         output = output._replace(flows=(name,), confidence=share, reason="another task in the middle")
@@ -127,7 +127,7 @@ def _by_estimate(reading: StartReading, estimate: Starts, state: TurnState) -> F
     """Select by the estimate for flows that the head has not learnt."""
     order = rank_candidates(state.recalled, estimate.ranking, frozenset(state.choosable))
     chosen, pair = choose_flow(estimate, "local", state)
-    two_flows = two_wishes(state, by_starts) if estimate.probability >= LIKELY else []
+    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= LIKELY else []
     if two_flows:
         selection, confidence = Selection(flows=two_flows, reason=NEW_FLOW), estimate.probability
     elif pair:
@@ -144,7 +144,7 @@ def _by_starts(reading: StartReading, state: TurnState, prefix: str) -> FlowChoi
     estimate = reading.starts
     assert estimate is not None, "the caller checks it"
     chosen, pair = choose_flow(estimate, "fallback", state)
-    two_flows = two_wishes(state, by_starts) if estimate.probability >= LIKELY else []
+    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= LIKELY else []
     if two_flows:
         chosen, pair = two_flows, []
     confidence = estimate.probability if chosen or pair else 1.0 - estimate.probability

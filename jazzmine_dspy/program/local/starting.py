@@ -153,7 +153,7 @@ def _may_answer(slot: Slot, state: TurnState) -> bool:
     )
 
 
-def by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
+def judge_by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
     """Return a judge that uses the head that has learnt the flows."""
 
     def judge(part: TurnState) -> tuple[str, float] | None:
@@ -164,7 +164,7 @@ def by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
     return judge
 
 
-def by_starts(part: TurnState) -> tuple[str, float] | None:
+def judge_by_starts(part: TurnState) -> tuple[str, float] | None:
     """Judge a part of a message by the estimate for flows that no head has learnt."""
     estimate = read_starts(part).starts
     return None if estimate is None or estimate.probability < LIKELY else estimate.ranking[0]

@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, Presence
 from jazzmine_dspy.memory.working.in_memory import StoredConversation
-from jazzmine_dspy.memory.working.turns import Record
+from jazzmine_dspy.memory.working.turn_lock import Record
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 
 from jazzmine_dspy.memory.errors import LockTimeoutError
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
-from jazzmine_dspy.memory.working.turns import Turn
+from jazzmine_dspy.memory.working.turn_lock import Turn
 from skipping_time import SkippingLoop
 
 

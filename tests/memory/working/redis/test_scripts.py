@@ -12,7 +12,7 @@ from redis.crc import key_slot
 
 from jazzmine_dspy.memory.errors import StaleStateError, StateError, TurnLostError
 from jazzmine_dspy.memory.working import Presence, RedisWorkingMemoryStore
-from jazzmine_dspy.memory.working.turns import Record
+from jazzmine_dspy.memory.working.turn_lock import Record
 from jazzmine_dspy.models.errors import InputError
 
 PARTS = ("state", "meta", "lock", "aside")

@@ -11,7 +11,7 @@ import pytest
 from jazzmine_dspy.memory.errors import LockTimeoutError
 from jazzmine_dspy.memory.working import ActiveFlowState, InMemoryWorkingMemoryStore, TurnCache
 from jazzmine_dspy.memory.working.in_memory import StoredConversation
-from jazzmine_dspy.memory.working.turns import Record, _turns
+from jazzmine_dspy.memory.working.turn_lock import Record, _turns
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from trying_store import Trying
 
