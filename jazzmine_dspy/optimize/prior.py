@@ -15,7 +15,7 @@ from jazzmine_dspy.models.errors import InputError
 
 FILE = "prior.json"
 
-LIKELY = 0.8
+LIKELY = 0.9
 """How likely a gain over the base program has to be for it to be replaced; below, the two are tied."""
 
 
