@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "jazzmine_dspy"
-DATA = (".toml", ".json", ".yaml", ".txt", ".html", ".css", ".js", ".lua", ".sql")
+DATA = (".toml", ".json", ".yaml", ".txt", ".j2", ".html", ".css", ".js", ".lua", ".sql")
 MODULES = (PACKAGE, f"{PACKAGE}.runtime", f"{PACKAGE}.optimize")
 
 
