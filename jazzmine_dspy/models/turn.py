@@ -14,6 +14,7 @@ from jazzmine_dspy.models.base import FrozenMap, Text, Value, sha256
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.messages import Entity, MessageRole
+from jazzmine_dspy.models.talk import kind_of_talk
 
 MAX_TEXT = 8_000
 """Characters that a message may have; longer ones are refused, since no stage reads them whole."""
@@ -165,6 +166,12 @@ class Turn(Value):
     def load(self) -> Load:
         """ "busy" where a flow runs or its yes or no is open, else "idle"."""
         return "busy" if self.flow or (self.confirming and not self.confirming.handoff) else "idle"
+
+    @property
+    def begun(self) -> bool:
+        """Whether the user has said more than a greeting before this message."""
+        said = (one.text for one in self.history if one.role is MessageRole.USER)
+        return any(kind_of_talk(text) != "greeting" for text in said)
 
     @property
     def stance(self) -> Stance | None:

@@ -194,7 +194,7 @@ def vague_signs(
         "words": float(np.log(len(turn.text.split()))),
         "question": float("?" in turn.text),
         "running": float(turn.flow is not None),
-        "history": float(bool(turn.history)),
+        "history": float(turn.begun),
         **{f"act {act}": _odds(share) for act, share in acts.items()},
     }
 

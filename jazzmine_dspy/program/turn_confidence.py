@@ -116,7 +116,7 @@ def features(
         "head": 0.0 if confidence is None else _odds(confidence),
         "left": left,
         "left of a yes": left * (kinds == {"affirm"}),
-        "left of a start": left * bool(started) * bool(turn.history),
+        "left of a start": left * bool(started) * turn.begun,
         "parts": float(min(4, max(0, parts - 1))),
         "long": float(length > 8),
         "short": float(length <= 3),

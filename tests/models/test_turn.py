@@ -219,3 +219,18 @@ def test_something_is_under_way_where_a_flow_runs_or_a_question_is_open(
     state: dict[str, Any], load: str
 ) -> None:
     assert Turn(text="hello", **state).load == load
+
+
+@pytest.mark.parametrize(
+    ("said", "begun"),
+    [
+        ([], False),
+        ([("assistant", "Hello, how can I help?")], False),
+        ([("user", "hey"), ("assistant", "Hello!")], False),
+        ([("user", "hey"), ("assistant", "Hello!"), ("user", "where is 4471")], True),
+        ([("user", "thanks, that's all")], True),
+    ],
+)
+def test_a_conversation_begins_with_more_than_a_greeting(said: list[tuple[str, str]], begun: bool) -> None:
+    turn = Turn.model_validate({"text": "and now?", "history": [{"role": r, "text": t} for r, t in said]})
+    assert turn.begun is begun

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine_dspy import Turn
+from jazzmine_dspy import Turn, load
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "eval" / "benchmarks"))
 
@@ -166,3 +166,13 @@ def test_what_no_flow_offers_starts_nothing(registry: str, text: str) -> None:
 def test_small_talk_gives_a_flow_that_starts_no_day(registry: str, text: str) -> None:
     got = commands(registry, text)
     assert [each["type"] for each in got] == ["start_flow"], got
+
+
+@pytest.mark.row("U19")
+@pytest.mark.parametrize("text", ["where's my stuff", "it came broken", "when's it coming"])
+def test_a_greeting_before_a_wish_takes_nothing_from_it(text: str) -> None:
+    program = load("support", lm=None)
+    hello = [{"role": "user", "text": "hey"}, {"role": "assistant", "text": "Hello! What can I do for you?"}]
+    after = program.decide(Turn.model_validate({"text": text, "history": hello}))
+    assert [c.type for c in after.commands][:1] == ["start_flow"]
+    assert after.commands == program.decide(Turn(text=text)).commands

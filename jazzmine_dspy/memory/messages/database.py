@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from jazzmine_dspy.memory.errors import MissingExtraError
-from jazzmine_dspy.memory.messages.tables import METADATA
+from jazzmine_dspy.memory.messages.rows import METADATA
 from jazzmine_dspy.models.base import leave_to_parent, renew_in_children
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 

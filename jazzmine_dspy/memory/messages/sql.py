@@ -9,8 +9,7 @@ import sqlalchemy as sa
 
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.messages.database import Database
-from jazzmine_dspy.memory.messages.store import CONVERSATION_FIELDS, ENHANCED_FIELDS, Page
-from jazzmine_dspy.memory.messages.tables import (
+from jazzmine_dspy.memory.messages.rows import (
     CONVERSATIONS,
     MESSAGES,
     TRACE_LINKS,
@@ -19,6 +18,7 @@ from jazzmine_dspy.memory.messages.tables import (
     RecordTable,
     insert,
 )
+from jazzmine_dspy.memory.messages.store import CONVERSATION_FIELDS, ENHANCED_FIELDS, Page
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Conversation, Message, TurnTrace
 

@@ -40,7 +40,7 @@ def state_features(turn: Turn) -> Floats:
     """The state before a message.
 
     Returns:
-        Shape (8,), float32: one-hot status; whether there is a history, a paused flow, an awaited slot. What holds
+        Shape (8,), float32: one-hot status; whether the user has begun, a paused flow, an awaited slot. What holds
         is 2, what does not 0.
 
     Example:
@@ -49,7 +49,7 @@ def state_features(turn: Turn) -> Floats:
         [2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
     state = [float(turn.status is status) for status in _STATUSES]
-    state += [float(bool(turn.history)), float(bool(turn.paused)), float(turn.awaiting is not None)]
+    state += [float(turn.begun), float(bool(turn.paused)), float(turn.awaiting is not None)]
     return np.multiply(state, _STATE_SCALE, dtype=np.float32)
 
 

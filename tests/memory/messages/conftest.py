@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 import postgres_server
-from jazzmine_dspy.memory.messages import SqlMessageStore, tables
+from jazzmine_dspy.memory.messages import SqlMessageStore, rows
 from jazzmine_dspy.testing.messages import Harness
 from jazzmine_dspy.testing.messages.harness import Kind
 
-TABLES = {"conversation": tables.CONVERSATIONS, "message": tables.MESSAGES, "trace": tables.TRACES}
+TABLES = {"conversation": rows.CONVERSATIONS, "message": rows.MESSAGES, "trace": rows.TRACES}
 
 
 class Sql(Harness):

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
-from jazzmine_dspy.memory.messages.tables import MESSAGES, insert
+from jazzmine_dspy.memory.messages.rows import MESSAGES, insert
 from jazzmine_dspy.testing.messages.harness import message
 
 pytestmark = pytest.mark.row("M6")

@@ -101,7 +101,7 @@ def look(
     group = group_of(turn, slot)
     text = turn.text
     flags = [
-        float(bool(turn.history)), float(bool(turn.paused)), float(bool(turn.slots.names)), float("?" in text),
+        float(turn.begun), float(bool(turn.paused)), float(bool(turn.slots.names)), float("?" in text),
         float(any(c.isdigit() for c in text)), float(len(text.split()) == 1), float(2 <= len(text.split()) <= 3),
         float(4 <= len(text.split()) <= 8), float(len(text.split()) > 8), *_readings(turn, slots, slot, at),
     ]  # fmt: skip
