@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -116,14 +116,12 @@ class Database:
         """
         connections: list[Any] = []
         try:
-            opened = self._open()
             if self._in_memory:
+                opened = self._open()
                 with opened.lock:
                     return self._work(opened, work, write, connections)
-            threads = opened.writers if write else opened.readers
             async with asyncio.timeout(self._deadline):
-                future = threads.submit(self._work, opened, work, write, connections)
-                return await asyncio.wrap_future(future)
+                return await asyncio.wrap_future(self._submit(work, write, connections))
         except TimeoutError:
             for connection in () if self._sqlite else connections:
                 connection.close()
@@ -132,8 +130,7 @@ class Database:
                 where=self.address,
                 remedy="Check that the database runs and can be reached, then repeat the call.",
             ) from None
-        except (SQLAlchemyError, sqlite3.Error, OSError, RuntimeError) as error:
-            # A RuntimeError is that of threads which another one has just closed.
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise MemoryUnavailableError(
                 f"The message store failed: {_cause(error)}",
                 where=self.address,
@@ -165,6 +162,20 @@ class Database:
                 writers = ThreadPoolExecutor(1, "jazzmine-writes") if self._sqlite else readers
                 self._opened = _Opened(engine, readers, writers)
             return self._opened
+
+    def _submit(self, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]) -> Future[T]:
+        """Give work to a thread."""
+        for _ in range(2):
+            opened = self._open()
+            threads = opened.writers if write else opened.readers
+            # Another thread may close the store just then.
+            with contextlib.suppress(RuntimeError):
+                return threads.submit(self._work, opened, work, write, connections)
+        raise MemoryUnavailableError(
+            "The message store has no threads any more",
+            where=self.address,
+            remedy="Make no calls while the interpreter ends.",
+        )
 
     def _work(
         self, opened: _Opened, work: Callable[[sa.Connection], T], write: bool, connections: list[Any]

@@ -106,12 +106,11 @@ class QdrantProceduralMemory(Shared):
         where = os.fspath(where)
         self.is_server = "://" in where
         self.where = where
-        self._open = functools.partial(
-            open_engine, where, engine, api_key=api_key, timeout=timeout, retries=retries, verify=verify
-        )
-        self._server = self._open() if self.is_server else None
-        if self._server is not None:
-            self.where = self._server.where
+        if self.is_server:
+            from jazzmine_dspy.memory.procedural.qdrant_engine import address, check
+
+            self.where = address(where)
+            check(timeout=timeout, retries=retries, verify=verify)
         elif _HOST.fullmatch(where):
             raise InputError(
                 "This is neither a URL nor the path of a folder",
@@ -122,6 +121,9 @@ class QdrantProceduralMemory(Shared):
             raise InputError(
                 "An embedded memory has no API key", where=where, remedy="Give the URL of a server."
             )
+        self._open = functools.partial(
+            open_engine, where, engine, api_key=api_key, timeout=timeout, retries=retries, verify=verify
+        )
         self._lock = threading.Lock()
         self._collections: Collections | None = None
         self._closed = False
@@ -345,7 +347,7 @@ class QdrantProceduralMemory(Shared):
                 size = self.embedder.size
                 theirs = jazzmine_layout.spec(self.prefix, size) if self.layout == "jazzmine" else None
                 own = CollectionSpec(f"{self.prefix}_flow_examples", size)
-                self._collections = Collections(self._server or self._open(), own, theirs)
+                self._collections = Collections(self._open(), own, theirs)
             return self._collections
 
 

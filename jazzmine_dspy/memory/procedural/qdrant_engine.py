@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -52,12 +53,7 @@ def open_server(
         InputError: The URL or a number is invalid, or the file of certificates cannot be used.
     """
     where = address(url)
-    if not 0 < timeout < math.inf or retries < 0:
-        raise InputError(
-            "A server needs a timeout over 0 and no negative number of retries",
-            where=f"timeout={timeout}, retries={retries}",
-            remedy="Leave them out for 2 seconds and 3 retries.",
-        )
+    check(timeout=timeout, retries=retries, verify=verify)
     try:
         context = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
     except OSError as error:
@@ -299,6 +295,22 @@ def address(url: str) -> str:
         )
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+def check(*, timeout: float, retries: int, verify: bool | str | ssl.SSLContext) -> None:
+    """Check the settings of a server before anything is sent.
+
+    Raises:
+        InputError: ``timeout`` is not above 0 and finite, ``retries`` is negative, or the file ``verify`` is missing.
+    """
+    if not 0 < timeout < math.inf or retries < 0:
+        raise InputError(
+            "A server needs a timeout over 0 and no negative number of retries",
+            where=f"timeout={timeout}, retries={retries}",
+            remedy="Leave them out for 2 seconds and 3 retries.",
+        )
+    if isinstance(verify, str) and not Path(verify).is_file():
+        raise InputError("The file of certificates is not there", where=verify, remedy="Name a PEM file.")
 
 
 def _info(client: QdrantClient, name: str) -> models.CollectionInfo | None:

@@ -16,6 +16,7 @@ from jazzmine_dspy.memory.errors import StaleStateError
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION
 from jazzmine_dspy.memory.working.store import Presence, WorkingMemoryStore
 from jazzmine_dspy.testing.working_memory.harness import Harness, Suite, reply, stored_state
+from jazzmine_dspy.testing.working_memory.states import whole
 
 TTL = 100.0
 GOOD: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "conversation_id": "c1", "user_id": "u1"}
@@ -132,6 +133,30 @@ class DamageSuite(Suite):
         await damage(store, harness)
         await harness.pass_time(1_000.0)
         assert len(await store.quarantined("c1")) == 1
+
+    async def test_unknown_fields_at_every_depth_are_written_back(
+        self, store: WorkingMemoryStore, harness: Harness
+    ) -> None:
+        await store.save(whole(await store.get_or_create("c1", "u1")))
+        raw = json.loads(await harness.raw("c1") or b"")
+        # A mapping of things by name takes no more names of another kind.
+        by_name = {"entity_workspace", "slots", "question_counts"}
+
+        def newer(value: Any, name: str = "") -> Any:
+            if isinstance(value, list):
+                return [newer(item) for item in value]
+            if not isinstance(value, dict):
+                return value
+            inner = {key: newer(item, key) for key, item in value.items()}
+            return inner if name in by_name else {**inner, "news": {"a": [1, None, "é"]}}
+
+        sent = newer(raw)
+        await harness.put_raw("c1", json.dumps(sent).encode())
+        await reply(store, "after")
+        written = json.loads(await harness.raw("c1") or b"")
+        for changed in ("last_agent_response", "last_updated"):
+            del sent[changed], written[changed]
+        assert written == sent
 
     async def test_a_newer_schema_keeps_its_number(self, store: WorkingMemoryStore, harness: Harness) -> None:
         await reply(store, "before")
