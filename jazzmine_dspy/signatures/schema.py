@@ -250,7 +250,14 @@ _TEXTS = {"type": "array", "items": _TEXT}
 _VALUE = {"anyOf": [_TEXT, {"type": "number"}, {"type": "boolean"}, _TEXTS]}
 """Whatever a slot can hold, for a schema of a slot type that the subset cannot say."""
 _PLAIN = ("string", "number", "integer", "boolean", "null")
-_KINDS = {type(None): "null", bool: "boolean", str: "string", int: "number", float: "number"}
+_KINDS: tuple[tuple[type, str], ...] = (
+    (type(None), "null"),
+    (bool, "boolean"),
+    (str, "string"),
+    (int, "number"),
+    (float, "number"),
+)
+"""In this order: a bool is an int, too."""
 
 
 def strict(response_format: dict[str, Any]) -> dict[str, Any]:
@@ -302,7 +309,11 @@ def _form(schema: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _enum(values: Sequence[Any]) -> dict[str, Any]:
-    kinds = list(dict.fromkeys(_KINDS.get(type(value)) for value in values))
+    kinds = list(
+        dict.fromkeys(
+            next((name for kind, name in _KINDS if isinstance(value, kind)), None) for value in values
+        )
+    )
     if None in kinds:
         return dict(_VALUE)
     return {

@@ -75,6 +75,25 @@ def test_a_cheaper_wording_that_is_as_good_ships_under_its_own_name(
     assert not any("compiled" in name for name in names)
 
 
+@pytest.mark.row("V6")
+def test_crashes_while_prompts_are_tried_are_counted(
+    tiny: Callable[..., Recipe], run_recipe: Run, scripts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = scripts.Labels(scripts.LIBRARY)
+    able = scripted_lm(lambda request: str(labels.right(request)), model="scripted/able")
+    decide, turns = TurnProgram.decide, iter(range(10**6))
+
+    def crashing(self: TurnProgram, *args: Any, **settings: Any) -> Any:
+        if self.policy.deciders[0][0] == "lm" and next(turns) % 2:
+            raise ZeroDivisionError("a bug")
+        return decide(self, *args, **settings)
+
+    monkeypatch.setattr(TurnProgram, "decide", crashing)
+    ran = run_recipe(tiny(optimizer="none", budget={}, acts=False, recall=False), able)
+    notes = [note for each in ran.result.manifest["candidates"] for note in each["notes"]]
+    assert any("crashed" in note for note in notes), notes
+
+
 @pytest.mark.row("O3")
 def test_a_dry_run_counts_both_wordings(tiny: Callable[..., Recipe]) -> None:
     hosted = tiny(wording=None, lm="openai/no-such-model", budget={}, demos={"candidates": 1, "labeled": 0})

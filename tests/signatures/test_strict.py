@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any
 
 import jsonschema
@@ -148,3 +149,12 @@ def test_a_slot_type_of_ones_own_may_ask_for_anything(foreign: dict[str, Any]) -
             },
         }
         assert format_problems(strict(given)) == []
+
+
+def test_values_of_an_enum_class_stay_the_choices() -> None:
+    class Size(StrEnum):
+        SMALL = "small"
+        LARGE = "large"
+
+    made = strict({"json_schema": {"schema": {"enum": list(Size)}}})["json_schema"]["schema"]
+    assert made == {"type": "string", "enum": ["small", "large"]}

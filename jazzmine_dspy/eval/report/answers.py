@@ -148,7 +148,7 @@ def choosing(data: Document) -> Sequence[Section]:
     return (
         Section("What decided the gates", words=found.get("words", ())),
         _reliability(
-            "Is the head's confidence to be believed",
+            "Is the head's confidence to be believed, out of fold",
             data,
             "/choosing/reliability",
             key="Each turn judged by a model that saw no turn of its conversation.",

@@ -36,7 +36,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield from (*(f"- {_escaped(words)}" for words in section.words), "") if section.words else ()
         yield from (*_indented(section.lines), "") if section.lines else ()
         for table in section.tables:
-            yield from (*_table(data, table), "") if table.rows else ()
+            caption = (f"**{_escaped(table.summary)}**", "") if len(section.tables) > 1 else ()
+            yield from (*caption, *_table(data, table), "") if table.rows else ()
     notes = [
         f"- **{_escaped(one['name'])}**: {_escaped(one['note'])}" for one in data["systems"] if one["note"]
     ]

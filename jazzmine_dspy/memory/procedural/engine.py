@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SparseVector = tuple[list[int], list[float]]
 """Ids of word stems, and their weights."""

@@ -146,7 +146,11 @@ def _try(
     if result.turns and not result.scored:
         context.progress.note(f"{candidate.name} has no score: {'; '.join(result.notes)}")
         if is_base:
-            causes = Counter(cause for turn in result.turns for cause in causes_of(turn.decision))
+            causes = Counter(
+                cause
+                for turn in result.turns
+                for cause in causes_of(turn.decision) or [turn.error or "no answer"]
+            )
             raise LMUnansweredError(
                 f"The language model answered none of {len(result.turns)} turns: {causes.most_common(1)[0][0]}",
                 where=f"lm = {context.recipe.lm!r}",
@@ -247,6 +251,7 @@ def _score(
         "degraded": sum(turn.degraded for turn in answered),
         "refused by a filter": sum(turn.refused for turn in answered),
         "unanswered": len(turns) - len(answered),
+        "crashed": sum(turn.error is not None for turn in answered),
     }
     notes = (*candidate.notes, *(f"{n} of {len(turns)} turns {what}" for what, n in counts.items() if n))
     if not any(turn.decision and (not turn.degraded or has_answer(turn.decision.calls)) for turn in answered):

@@ -18,6 +18,7 @@ from jazzmine_dspy.program.local.starting import (
     choose_flow,
     judge_by_head,
     judge_by_starts,
+    least_likely,
     read_starts,
     two_wishes,
 )
@@ -127,7 +128,7 @@ def _by_estimate(reading: StartReading, estimate: Starts, state: TurnState) -> F
     """Select by the estimate for flows that the head has not learnt."""
     order = rank_candidates(state.recalled, estimate.ranking, frozenset(state.choosable))
     chosen, pair = choose_flow(estimate, "local", state)
-    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= LIKELY else []
+    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= least_likely(state) else []
     if two_flows:
         selection, confidence = Selection(flows=two_flows, reason=NEW_FLOW), estimate.probability
     elif pair:
@@ -144,7 +145,7 @@ def _by_starts(reading: StartReading, state: TurnState, prefix: str) -> FlowChoi
     estimate = reading.starts
     assert estimate is not None, "the caller checks it"
     chosen, pair = choose_flow(estimate, "fallback", state)
-    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= LIKELY else []
+    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= least_likely(state) else []
     if two_flows:
         chosen, pair = two_flows, []
     confidence = estimate.probability if chosen or pair else 1.0 - estimate.probability

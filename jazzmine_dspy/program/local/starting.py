@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
-from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import close_pair, margin_of
 from jazzmine_dspy.program.denials import is_denied
@@ -132,8 +131,7 @@ _NOTHING = Starts((), 0.0)
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
     """Return the flow that a message starts, if any, and the two to clarify, if they are too close."""
-    least = _ANSWER_LIKELY if state.awaited is not None and _may_answer(state.awaited, state) else LIKELY
-    if estimate.probability < least:
+    if estimate.probability < least_likely(state):
         return [], []
     chosen = [estimate.ranking[0][0]]
     likely = estimate.ranking[0][1]
@@ -146,11 +144,13 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
 
 
-def _may_answer(slot: Slot, state: TurnState) -> bool:
-    """Whether any text is a value of a slot, or the message holds one."""
-    return (slot.type in ("text", "list") and not slot.pattern) or bool(
-        values_in(slot, state.turn.text, state.at)
-    )
+def least_likely(state: TurnState) -> float:
+    """Return the least probability of a start: higher where any text is an answer, or the message holds the answer."""
+    slot = state.awaited
+    if slot is None:
+        return LIKELY
+    takes_any = slot.type in ("text", "list") and not slot.pattern
+    return _ANSWER_LIKELY if takes_any or values_in(slot, state.turn.text, state.at) else LIKELY
 
 
 def judge_by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
