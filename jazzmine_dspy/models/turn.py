@@ -169,7 +169,9 @@ class Turn(Value):
 
     @property
     def begun(self) -> bool:
-        """Whether the user has said more than a greeting before this message."""
+        """Whether there is a history of more than greetings: of a task that runs or waits, or of other messages."""
+        if self.history and (self.load == "busy" or self.paused):
+            return True
         said = (one.text for one in self.history if one.role is MessageRole.USER)
         return any(kind_of_talk(text) != "greeting" for text in said)
 
