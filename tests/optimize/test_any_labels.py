@@ -153,3 +153,14 @@ def test_a_program_that_asks_for_less_comes_back_from_its_saved_state() -> None:
     whole = again.with_policy(Policy())
     assert list(whole.fused.signature.output_fields) == [*REWRITE, *KEPT]
     assert whole.fused.signature.instructions == TurnProgram().fused.signature.instructions
+
+
+@pytest.mark.row("C6", "F9")
+def test_a_model_of_flows_is_trained_where_only_flows_are_labelled(
+    tiny: Callable[..., Recipe], run_recipe: Callable[..., Any], labelled: Callable[..., Path]
+) -> None:
+    recipe = tiny(dataset=str(labelled("flows")), objective="flow_set_exact", lm="none", optimizer="none")
+    recipe = recipe.model_copy(update={"head": None})
+    manifest = run_recipe(recipe, None).result.manifest
+    assert manifest["head"] is not None
+    assert [each["name"] for each in manifest["programs"]] == ["base", "local"]

@@ -93,7 +93,7 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
     rows = tuple(collect_rows(program, examples, exclude=Exclusions(examples)))
     head = None
     share = context.recipe.open_set.share
-    if context.recipe.head and embedder is not None:
+    if context.recipe.head is not False and embedder is not None:
         try:
             head = train_selection_head(
                 [head_row(row) for row in rows],
