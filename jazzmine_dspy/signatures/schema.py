@@ -250,14 +250,6 @@ _TEXTS = {"type": "array", "items": _TEXT}
 _VALUE = {"anyOf": [_TEXT, {"type": "number"}, {"type": "boolean"}, _TEXTS]}
 """Whatever a slot can hold, for a schema of a slot type that the subset cannot say."""
 _PLAIN = ("string", "number", "integer", "boolean", "null")
-_KINDS: tuple[tuple[type, str], ...] = (
-    (type(None), "null"),
-    (bool, "boolean"),
-    (str, "string"),
-    (int, "number"),
-    (float, "number"),
-)
-"""In this order: a bool is an int, too."""
 
 
 def strict(response_format: dict[str, Any]) -> dict[str, Any]:
@@ -309,17 +301,22 @@ def _form(schema: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _enum(values: Sequence[Any]) -> dict[str, Any]:
-    kinds = list(
-        dict.fromkeys(
-            next((name for kind, name in _KINDS if isinstance(value, kind)), None) for value in values
-        )
-    )
+    kinds = list(dict.fromkeys(map(_kind, values)))
     if None in kinds:
         return dict(_VALUE)
     return {
         "type": kinds[0] if len(kinds) == 1 else kinds,
         "enum": list({json.dumps(value): value for value in values}.values()),
     }
+
+
+def _kind(value: Any) -> str | None:
+    """The JSON type of a value, also of an enum class; None for what is no plain value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return "string" if isinstance(value, str) else "number" if isinstance(value, int | float) else None
 
 
 def _any_of(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
