@@ -17,7 +17,7 @@ _LEAST = 5
 """Letters of a word that may be misspelt."""
 
 _UNDOING = words(
-    "cancel call stop end close delete remove terminate block freeze withdraw revoke undo quit abort unsubscribe"
+    "cancel stop end close delete remove terminate block freeze withdraw revoke undo quit abort unsubscribe"
 )
 _BEGINS = re.compile(
     r"^(?:call off|give up|opt out|stop|cancel|end|close|delete|remove|terminate|block|freeze)\b"
@@ -99,7 +99,8 @@ def is_opposite(flow: Flow, turn: Turn, flows: Mapping[str, Flow]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _undoes(flow: Flow) -> bool:
-    return flow.name.lower().split("_")[0] in _UNDOING or _BEGINS.match(flow.description.lower()) is not None
+    name = flow.name.lower().replace("_", " ")
+    return name.partition(" ")[0] in _UNDOING or any(_BEGINS.match(text) for text in (name, flow.description.lower()))
 
 
 @lru_cache(maxsize=1024)

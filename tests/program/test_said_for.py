@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models import Flow, FlowRegistry, Turn
 from jazzmine_dspy.models.patterns import pattern_match
 from jazzmine_dspy.models.slots import ReadingContext, Slot
 from jazzmine_dspy.program.heads.acts.days import stay_days
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_items, awaited_text, only_answers
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import lone_number, values_in
-from jazzmine_dspy.program.undoing import is_opposite
+from jazzmine_dspy.program.undoing import is_opposite, undoes
 
 AT = ReadingContext(date=dt.date(2026, 10, 14))
 FLOWS = FlowRegistry(
@@ -122,6 +122,22 @@ def test_items_end_where_numbers_and_days_begin() -> None:
 )
 def test_what_undoes_is_started_where_the_message_says_so(flow: str, text: str, opposite: bool) -> None:
     assert is_opposite(FLOWS[flow], Turn(text=text), FLOWS) is opposite
+
+
+@pytest.mark.row("F9")
+@pytest.mark.parametrize(
+    ("name", "description", "undoing"),
+    [
+        ("cancel_trip", "A trip.", True),
+        ("call_off_trip", "A trip.", True),
+        ("trip_over", "Call off a trip.", True),
+        ("CALL_CENTER", "Call center", False),
+        ("call_me", "Call the customer back.", False),
+        ("_", "A trip.", False),
+    ],
+)
+def test_only_calling_off_undoes(name: str, description: str, undoing: bool) -> None:
+    assert undoes(Flow(name=name, description=description)) is undoing
 
 
 @pytest.mark.row("F9")
