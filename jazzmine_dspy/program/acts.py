@@ -226,4 +226,5 @@ def is_pause(turn: Turn) -> bool:
     if not is_english(turn.locale):
         return False
     waiting = turn.flow or turn.offering or turn.clarifying or turn.confirming
-    return asks_for_time(turn.text) or (bool(waiting) and notes_pause(turn))
+    # "I need to get my card" asks for time while a number is asked for, and for a card else.
+    return plain(turn.text) in WAIT or (bool(waiting) and (asks_for_time(turn.text) or notes_pause(turn)))

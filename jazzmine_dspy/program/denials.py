@@ -34,7 +34,18 @@ _LINKS = words(
 _UNDERGONE = words("got get getting gotten been being receive received had come came arrive arrived")
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""
 
-_PERFECT = re.compile(r"\bi (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
+_PERFECT = re.compile(r"^\W*(?:\w+\W+){0,2}i (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
+_COMPLAINT = re.compile(
+    r"\b(?:i|we|you|they|it|that|which|who)(?: \w+)? (?:do not|don'?t|dont)(?! (?:\w+ ){0,4}?"
+    r"(?:want|need|wanna|wish|like|intend|plan|have to)\b)|"
+    r"(?:^|\band\b)\W*(?:do not|don'?t|dont) (?:have (?!to\b)|know|see|think|understand|recogni[sz]e|remember)|"
+    r"\b(?!(?:i|we)\b)\w+ (?:did not|didn'?t|have not|haven'?t|won'?t|wont|will not)\b|"
+    r"\b(?:that|which|why|\w+ing|\w{4,}(?<!\bwell)(?<!\bthen)) (?:i|we) (?:did not|didn'?t|have not|haven'?t|never)\b|"
+    r"\b(?:isn'?t|isnt|aren'?t|wasn'?t) (?:(?:\w+ )?\w+ed|here|there)\b|\b(?:is|are|was) not \w+ing\b",
+    re.IGNORECASE,
+)
+"""What fails or is not so is a complaint, and denies no wish: "I don't recognise it", "it wasn't accepted"."""
+
 _ANY = re.compile(r"(?:a|an|any)\b", re.IGNORECASE)
 _NOT_YET = re.compile(
     r"\b(?:have not|haven'?t|hasn'?t|did not|didn'?t|isn'?t|aren'?t|wasn'?t|is not|are not)\b.*\b(?:yet|still)\b|"
@@ -175,7 +186,7 @@ def _denies(text: str, flow: Flow) -> bool:
     needs = not undoes(flow)
     for clause in clauses:
         verb = _denied_verb(clause)
-        may = told if _PERFECT.search(clause) else affirmed
+        may = told if _PERFECT.search(clause) else affirmed if needs else affirmed - things
         if (verb is not None and verb in may and verb not in denied) or _is_unneeded(
             clause, needs, told, denied
         ):
@@ -207,7 +218,9 @@ def _denied_verb(clause: str) -> str | None:
     """The stem of the first word behind a negation that says something; None where nothing is denied, "
     "or it is asked."""
     match = _NEGATION.search(clause)
-    if match is None or _NOT_YET.search(clause) or _ASKED.match(clause.lower()):
+    if match is None or any(each.search(clause) for each in (_NOT_YET, _COMPLAINT)):
+        return None
+    if _ASKED.match(clause.lower()):
         return None
     words = [word for word in plain(clause[match.end() :]).split() if word not in _LINKS]
     if not words or len(words[0]) < _LEAST or words[0] in _UNDERGONE:

@@ -76,6 +76,8 @@ class Policy(Value):
             definitions, and with each slot under its flow. Project's and compiled words stay. JSON holds it only where
             it is ``full``.
         escalation: From which sentiment on a decision escalates. JSON holds it only where it is not the default.
+        head_weight: Weight of a head of selection beside the estimate that needs no label, as set by a run. 1, the
+            default, leaves the estimate to flows that the head has not learnt. JSON holds it only where it is not 1.
         recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
             are the defaults.
     """
@@ -104,6 +106,7 @@ class Policy(Value):
     escalation: EscalationRule = Field(
         default=EscalationRule(), exclude_if=partial(operator.eq, EscalationRule())
     )
+    head_weight: Share = Field(default=1.0, exclude_if=partial(operator.eq, 1.0))
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
 
     @property

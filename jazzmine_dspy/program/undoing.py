@@ -24,7 +24,7 @@ _BEGINS = re.compile(
 )
 _UNDONE = re.compile(
     r"\b(?:cancel\w*|call\w* (?:it )?off|stop|end(?:ing)?|clos\w+|delet\w+|remov\w+|terminat\w+|block\w*|"
-    r"fr[eo]+z\w+|withdraw\w*|undo|quit|shut|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|"
+    r"fr[eo]+z\w+|withdraw\w*|undo|rever[st]\w*|wrong|mistak\w+|accident\w*|(?:in|de)activ\w+|disabl\w+|quit|shut|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|"
     r"bail|rid|forget|nobody|none|never|ai?n'?t|(?:no|not|without) (?:\w+ )??(?:need\w*|want\w*|required|"
     r"wanted|longer|more|use|food|com\w+|going|happening|on|able|any ?more|for me|for us|after all)|"
     r"\w+n't|cant|cannot|wont|dont|doesnt|didnt|unable|can go|for good|"
@@ -100,7 +100,9 @@ def is_opposite(flow: Flow, turn: Turn, flows: Mapping[str, Flow]) -> bool:
 @lru_cache(maxsize=1024)
 def _undoes(flow: Flow) -> bool:
     name = flow.name.lower().replace("_", " ")
-    return name.partition(" ")[0] in _UNDOING or any(_BEGINS.match(text) for text in (name, flow.description.lower()))
+    return name.partition(" ")[0] in _UNDOING or any(
+        _BEGINS.match(text) for text in (name, flow.description.lower())
+    )
 
 
 @lru_cache(maxsize=1024)

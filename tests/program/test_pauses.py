@@ -98,3 +98,11 @@ def test_an_ok_to_a_pause_is_no_yes(text: str, agrees: bool, asked: str) -> None
     program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
     kinds = [command.type for command in program.decide(turn).commands]
     assert kinds == (["affirm"] if agrees or asked != "hang on" else [])
+
+
+@pytest.mark.row("U19")
+@pytest.mark.parametrize(("flow", "paused"), [("pay_bill", True), (None, False)])
+def test_getting_a_thing_asks_for_time_only_while_something_waits(flow: str | None, paused: bool) -> None:
+    state = {"flow": flow, "status": "collecting_slots", "awaiting": "bill"} if flow else {}
+    program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
+    assert program.decide(Turn(text="I need to get my card quickly", **state)).pause is paused  # type: ignore[arg-type]

@@ -10,11 +10,12 @@ import pytest
 from jazzmine_dspy.models import Flow, FlowRegistry, Turn
 from jazzmine_dspy.models.patterns import pattern_match
 from jazzmine_dspy.models.slots import ReadingContext, Slot
+from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads.acts.days import stay_days
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_items, awaited_text, only_answers
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import lone_number, values_in
-from jazzmine_dspy.program.undoing import is_opposite, undoes
+from jazzmine_dspy.program.undoing import is_opposite, undoes, undoes_unasked
 
 AT = ReadingContext(date=dt.date(2026, 10, 14))
 FLOWS = FlowRegistry(
@@ -122,6 +123,34 @@ def test_items_end_where_numbers_and_days_begin() -> None:
 )
 def test_what_undoes_is_started_where_the_message_says_so(flow: str, text: str, opposite: bool) -> None:
     assert is_opposite(FLOWS[flow], Turn(text=text), FLOWS) is opposite
+
+
+CARD = Flow(name="charge_card", description="Charge a card.", examples=("charge my card",))
+
+
+@pytest.mark.row("F9", "U19")
+@pytest.mark.parametrize(
+    ("text", "denied"),
+    [
+        ("please don't charge my card", True),
+        ("i don't want you to charge my card", True),
+        ("I'm not charging this card", True),
+        ("I never charged a card", True),
+        ("there is something I don't charge", False),
+        ("i don't think the charges are right", False),
+        ("I wasn't charged the right rate", False),
+        ("my card won't charge", False),
+        ("there is money that I didn't charge", False),
+    ],
+)
+def test_a_complaint_denies_no_wish(text: str, denied: bool) -> None:
+    assert is_denied(Turn(text=text), CARD) is denied
+
+
+@pytest.mark.row("F9")
+@pytest.mark.parametrize("text", ["I want to revert a trip", "booked the wrong one", "deactivate it"])
+def test_words_for_undoing(text: str) -> None:
+    assert not undoes_unasked(FLOWS["cancel_trip"], Turn(text=text))
 
 
 @pytest.mark.row("F9")

@@ -11,6 +11,7 @@ from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
 from jazzmine_dspy.program.local.closed import Closed
+from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.starting import (
     HEAD_LIKELY,
     LIKELY,
@@ -96,16 +97,18 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> FlowChoice | str:
     if unrequested := _unrequested_undos(output.flows, state):
         flows = [name for name in flows if name not in unrequested]
         output = head.predict(head_input(head, state, flows))
-    needs_starts, reading = not _knows(head, flows), StartReading()
-    if needs_starts or (turn.flow and not output.flows):
-        reading = read_starts(state)
-    if reading.starts is not None and needs_starts:
+    learnt = getattr(head, "labels", None)
+    knows_some = learnt is None or not set(learnt).isdisjoint(flows)
+    alone = knows_some and not turn.flow and state.policy.head_weight == 1.0
+    reading = StartReading() if alone else read_starts(state)
+    if reading.starts is not None and not knows_some:
         return _by_estimate(reading, reading.starts, state)
     if output.left:
         return output.reason
+    output = pooled(output, reading.starts, state.policy.head_weight, learnt)
     other_flow = None
     two_flows = two_wishes(state, judge_by_head(head, flows), HEAD_LIKELY) if len(output.flows) == 1 else []
-    if not two_flows and (other_flow := _other_flow(output, reading.starts)) is not None:
+    if turn.flow and not two_flows and (other_flow := _other_flow(output, reading.starts)) is not None:
         name, share = other_flow
         output = output._replace(flows=(name,), confidence=share, reason="another task in the middle")
     order = rank_candidates(state.recalled, output.ranking, frozenset(flows))
@@ -178,12 +181,6 @@ def _unrequested_undos(flows: Sequence[str], state: TurnState) -> set[str]:
     turn = state.turn
     new = set(flows) & set(state.choosable) - {turn.flow, turn.offering, *turn.paused, *turn.clarifying}
     return {name for name in new if undoes_unasked(state.registry[name], turn)}
-
-
-def _knows(head: HeadPort[Any], flows: Sequence[str]) -> bool:
-    """Whether a head has learnt any of the flows; a head without labels counts as trained on them."""
-    labels = getattr(head, "labels", None)
-    return labels is None or any(name in labels for name in flows)
 
 
 def _other_flow(output: SelectionOutput, estimate: Starts | None) -> tuple[str, float] | None:

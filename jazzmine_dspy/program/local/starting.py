@@ -15,6 +15,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
+from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
 from jazzmine_dspy.program.starts import Starts, Values, starts, values_for
@@ -157,9 +158,12 @@ def judge_by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
     """Return a judge that uses the head that has learnt the flows."""
 
     def judge(part: TurnState) -> tuple[str, float] | None:
-        inputs = head_input(head, part, flows)
-        output: SelectionOutput = head.predict(inputs)
-        return max(output.ranking, key=lambda one: one[1]) if len(output.flows) == 1 else None
+        output: SelectionOutput = head.predict(head_input(head, part, flows))
+        output = pooled(
+            output, read_starts(part).starts, part.policy.head_weight, getattr(head, "labels", None)
+        )
+        # Not the first of the ranking: "none" may be likelier where the head has not learnt it.
+        return (output.flows[0], dict(output.ranking)[output.flows[0]]) if len(output.flows) == 1 else None
 
     return judge
 

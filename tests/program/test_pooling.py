@@ -1,0 +1,80 @@
+"""What labels taught and what the flows' texts say, in one estimate."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load
+from jazzmine_dspy.program.local.pooling import pooled
+from jazzmine_dspy.program.local.starting import judge_by_head
+from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
+from jazzmine_dspy.program.starts import Starts
+from jazzmine_dspy.program.state import TurnState
+
+UNSURE = SelectionOutput((), 0.6, (("none", 0.6), ("track", 0.3), ("cancel", 0.1)))
+LABELS = ("none", "track", "cancel")
+TRACK = Starts((("track", 0.9), ("cancel", 0.05)), 0.95)
+
+
+@pytest.mark.row("F9")
+@pytest.mark.parametrize(
+    ("output", "estimate", "weight", "learnt", "flows"),
+    [
+        (UNSURE, TRACK, 0.7, LABELS, ("track",)),
+        (UNSURE, TRACK, 0.7, None, ("track",)),
+        (UNSURE, TRACK, 1.0, LABELS, ()),
+        (UNSURE, None, 0.7, LABELS, ()),
+        # A head that has not learnt "none" knows by its open set alone that nothing is wanted.
+        (UNSURE, TRACK, 0.7, LABELS[1:], ()),
+        # Unlike all that was learnt.
+        (UNSURE._replace(in_scope=0.001), TRACK, 0.9, LABELS, ()),
+        # Several wishes stay.
+        (UNSURE._replace(flows=("track", "cancel")), TRACK, 0.7, LABELS, ("track", "cancel")),
+        # A flow that was not learnt has the estimate alone.
+        (UNSURE._replace(ranking=(*UNSURE.ranking, ("pay", 0.0))), Starts((("pay", 0.9),), 0.9), 0.7, LABELS, ("pay",)),
+    ],
+)  # fmt: skip
+def test_both_estimates_decide(
+    output: SelectionOutput,
+    estimate: Starts | None,
+    weight: float,
+    learnt: tuple[str, ...] | None,
+    flows: tuple[str, ...],
+) -> None:
+    both = pooled(output, estimate, weight, learnt)
+    assert both.flows == flows
+    assert 0.0 <= both.confidence <= 1.0 and sum(share for _, share in both.ranking) <= 1.0 + 1e-9
+
+
+@pytest.mark.row("F9", "O5")
+@pytest.mark.parametrize(
+    ("text", "flow"),
+    [
+        ("track order 3348", "track_order"),
+        ("return order 5512", "return_item"),
+        ("cancel my order", "cancel_order"),
+        ("change delivery address", "change_address"),
+        ("forgot password", "reset_password"),
+        ("tell me a joke", None),
+    ],
+)
+def test_a_compiled_program_still_knows_plain_requests(text: str, flow: str | None) -> None:
+    assert load("support", lm=None).decide(text=text).selection.flows == ([flow] if flow else [])
+
+
+class _Head:
+    """Thinks of a flow, though "none", which it has not learnt, is likelier."""
+
+    labels = ("greet",)
+    feature_size = 0
+    fingerprint = "0" * 64
+
+    def predict(self, given: HeadInput) -> SelectionOutput:
+        return SelectionOutput(("greet",), 0.4, (("none", 0.6), ("greet", 0.4)))
+
+
+@pytest.mark.row("F9", "F10")
+def test_a_part_of_a_message_starts_a_flow_and_never_none() -> None:
+    program = TurnProgram(FlowRegistry([{"name": "greet", "description": "Say hello."}]))
+    state = TurnState(turn=Turn(text="hello"), registry=program.registry, bindings=program.bindings)
+    assert judge_by_head(_Head(), ["greet"])(state) == ("greet", 0.4)
