@@ -36,11 +36,12 @@ _UNDERGONE = words("got get getting gotten been being receive received had come 
 
 _PERFECT = re.compile(r"^\W*(?:\w+\W+){0,2}i (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
 _COMPLAINT = re.compile(
-    r"\b(?:i|we|you|they|it|that|which|who)(?: \w+)? (?:do not|don'?t|dont)(?! (?:\w+ ){0,4}?"
+    r"\b(?:i|we|they|it|that|which|who)(?: \w+)? (?:do not|don'?t|dont)(?! (?:\w+ ){0,4}?"
     r"(?:want|need|wanna|wish|like|intend|plan|have to)\b)|"
     r"(?:^|\band\b)\W*(?:do not|don'?t|dont) (?:have (?!to\b)|know|see|think|understand|recogni[sz]e|remember)|"
-    r"\b(?!(?:i|we)\b)\w+ (?:did not|didn'?t|have not|haven'?t|won'?t|wont|will not)\b|"
-    r"\b(?:that|which|why|\w+ing|\w{4,}(?<!\bwell)(?<!\bthen)) (?:i|we) (?:did not|didn'?t|have not|haven'?t|never)\b|"
+    r"\b(?!(?:i|we|you|u)\b)\w+ (?:did not|didn'?t|have not|haven'?t|won'?t|wont|will not)\b|"
+    r"\b(?:that|which|why|(?:cash|money|charge|payment|debit|transaction|withdrawal|item|fee|purchase|order)s?) "
+    r"(?:i|we) (?:did not|didn'?t|have not|haven'?t|never)\b|"
     r"\b(?:isn'?t|isnt|aren'?t|wasn'?t) (?:(?:\w+ )?\w+ed|here|there)\b|\b(?:is|are|was) not \w+ing\b",
     re.IGNORECASE,
 )

@@ -31,6 +31,9 @@ A head that has learnt the flows is more confident, so its threshold is higher."
 _LONG_LIKELY, _EVEN = 0.7, 0.33
 """Least probability of the best flow, of a long message and of any: below it the user is asked which is meant."""
 
+_PLAIN = 0.8
+"""Probability of a flow from which on a message is not vague: "cancel my order"."""
+
 _ANSWER_LIKELY = 0.7
 """Least probability of a start if the message may as well be the answer that the assistant asked for."""
 
@@ -141,7 +144,8 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
         return [], [name for name, _ in estimate.ranking[:2]] if state.turn.flow is None else []
     shares = [(name, share / estimate.probability) for name, share in estimate.ranking]
     margin = margin_of(state.policy, kind, chosen, state.registry)
-    pair = close_pair(shares, chosen, 1.0 if estimate.vague >= LIKELY or likely < _EVEN else margin)
+    is_vague = estimate.vague >= LIKELY and likely < _PLAIN
+    pair = close_pair(shares, chosen, 1.0 if is_vague or likely < _EVEN else margin)
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
 
 
