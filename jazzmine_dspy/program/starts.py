@@ -149,16 +149,21 @@ def starts(
     if odds + _MOST * weight < 0:
         # No value could change the result, so most answers to a question are not parsed.
         return Starts(tuple((one.name, 0.0) for one in others), 0.0)
-    values_by_flow = [values(one.name) for one in others]
     top = max(one.score for one in others)
     scores = np.array(
         [
             _FLOW["similarity"] * one.similarity + _FLOW["support"] * float(np.log(one.support + 1e-4))
-            + _FLOW["fused"] * (one.score / top if top > 0 else 0.0)
-            + _FLOW["values"] * counts.all + _FLOW["marked"] * counts.marked + _OPPOSITE * opposite(one.name)
-            for one, counts in zip(others, values_by_flow, strict=True)
+            + _FLOW["fused"] * (one.score / top if top > 0 else 0.0) + _OPPOSITE * opposite(one.name)
+            for one in others
         ]
     )  # fmt: skip
+    # No values could raise a flow so far behind to the first one.
+    reachable = scores >= scores.max() - _MOST * (_FLOW["values"] + _FLOW["marked"])
+    values_by_flow = [
+        values(one.name) if within else Values()
+        for one, within in zip(others, reachable, strict=True)
+    ]
+    scores += [_FLOW["values"] * counts.all + _FLOW["marked"] * counts.marked for counts in values_by_flow]
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     best = int(shares.argmax())
