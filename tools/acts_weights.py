@@ -69,7 +69,7 @@ def _fit() -> None:
     source = Path(shipped.__file__)
     told = re.sub(r'SHIPPED = "\w+"', f'SHIPPED = "{head.fingerprint}"', source.read_text("utf-8"))
     source.write_text(told, "utf-8")
-    print(f"{target}: {target.stat().st_size:,} bytes; gate {head.gate:.3f}; {head.sure}")
+    print(f"{target}: {target.stat().st_size:,} bytes; {head.sure}")
     heads = acts.left_out(embedder, registries, rows)
     wishes = [row for each in registries for row in starts.rows_of(each, heads[each.fold])]
     _write(Path(shipped_starts.__file__).with_name(shipped_starts.FILE), starts.fit(wishes))

@@ -160,8 +160,7 @@ def starts(
     # No values could raise a flow so far behind to the first one.
     reachable = scores >= scores.max() - _MOST * (_FLOW["values"] + _FLOW["marked"])
     values_by_flow = [
-        values(one.name) if within else Values()
-        for one, within in zip(others, reachable, strict=True)
+        values(one.name) if within else Values() for one, within in zip(others, reachable, strict=True)
     ]
     scores += [_FLOW["values"] * counts.all + _FLOW["marked"] * counts.marked for counts in values_by_flow]
     shares = np.exp(scores - scores.max())

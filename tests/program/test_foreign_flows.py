@@ -207,7 +207,7 @@ def test_labels_of_other_flows_change_nothing_for_flows_that_they_did_not_teach(
     package = shipped_head(embedder)
     assert package is not None
     nothing = np.zeros_like(package.weights)
-    head = Acts(nothing, package.scales, package.sure, package.gate, ("pay_bill",), nothing[:, :1])
+    head = Acts(nothing, package.scales, package.sure, ("pay_bill",), nothing[:, :1])
     bill = jazzmine_dspy.models.flows.Flow(name="pay_bill", description="Pay.", examples=["pay the bill"])
     texts = [*RESTAURANT.off_topic, *(text for text, _ in RESTAURANT.in_scope)]
 

@@ -66,7 +66,7 @@ class UnseenActs(Acts):
     """
 
     def __init__(self, start: Acts, head: Acts) -> None:
-        super().__init__(start.weights, head.scales, head.sure, head.gate)
+        super().__init__(start.weights, head.scales, head.sure)
         self._start, self._answers = start, dict[str, tuple[dict[str, float], dict[str, float]]]()
 
     def store(self, example: Example, scores: Floats, added: dict[str, float]) -> None:
@@ -188,7 +188,7 @@ def fit_flows(
             added[pull][~training] = features[~training] @ solution
     best = chosen_pull({pull: _loss(before, each, right) for pull, each in added.items()}, USUAL_PULL)
     weights = full(stack).T @ (turns @ (_minimize(features, before, right, best, zeros) / sizes[:, None]))
-    fitted_head = Acts(head.weights, head.scales, head.sure, head.gate, (ANY, *names), weights)
+    fitted_head = Acts(head.weights, head.scales, head.sure, (ANY, *names), weights)
     unseen: Floats = np.zeros((len(examples), len(names) + 1))
     if len(places) < len(examples):
         unseen = full(labelled_rows(examples).shown) @ fitted_head.flow_weights

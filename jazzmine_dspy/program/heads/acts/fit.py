@@ -34,11 +34,6 @@ _SCALE_PULL = 10.0
 MOST_ROWS = 2_000
 """Most labelled turns for training; the time to fit grows with the cube of their number."""
 
-WANTED_RIGHT = 0.95
-"""Share of right decisions that the gate requires."""
-
-_FEWEST = 30
-_LAST, _LAST_RIGHT, _LIKELY = 5, 0.8, 0.5
 _ACT_OF = {"set_slot": "value", "correct_slot": "correct", "clear_slot": "clear", "skip_slot": "skip",
            "start_flow": "start", "clarify": "start"}  # fmt: skip
 UNMEASURED = Sure((0.6, 0.3, 0.0, 0.0, 0.0, -1.0, -0.3, 0.0, -0.3, -0.3), 1.2)
@@ -117,7 +112,7 @@ def fit_labelled(start: Acts, examples: Examples, seed: int) -> tuple[Acts, Floa
         seed: Seed of the sample.
 
     Returns:
-        The head, with confidence and gate fitted on out-of-fold scores, and the scores of the acts of each example,
+        The head, with its confidence fitted on out-of-fold scores, and the scores of the acts of each example,
         shape (examples, acts). Folds never split a conversation.
     """
     if not examples:
@@ -168,7 +163,7 @@ def drawn(count: int, seed: int) -> list[int]:
 
 
 def measured(head: Acts, examples: Examples, scores: Floats) -> Acts:
-    """Fit the confidence and the gate of a head on labelled turns.
+    """Fit the confidence of a head on labelled turns.
 
     Args:
         head: The head.
@@ -181,7 +176,7 @@ def measured(head: Acts, examples: Examples, scores: Floats) -> Acts:
         signs.append(sign_row)
         right.append(_keys(commands, each) == _keys(each.wanted, each))
     confidence = _fit_confidence(np.array(signs).reshape(-1, SIGNS), np.array(right, float))
-    return Acts(head.weights, head.scales, confidence, _gate([confidence.of(row) for row in signs], right))
+    return Acts(head.weights, head.scales, confidence)
 
 
 def _right(acts: Iterable[Iterable[str]]) -> NDArray[np.bool_]:
@@ -210,28 +205,6 @@ def _fit_confidence(signs: Floats, right: Floats) -> Sure:
     prior = np.array([*UNMEASURED.factors, UNMEASURED.offset])
     theta = ridge.logistic(x, right, np.ones(len(x)), prior, np.array([*[1.0] * SIGNS, 0.1]))
     return Sure(tuple(float(value) for value in theta[:-1]), float(theta[-1]))
-
-
-def _gate(shares: Sequence[float], right: Sequence[bool]) -> float:
-    """Return the lowest confidence above which enough decisions are right; over 1 if there is none.
-
-    Decisions with a low confidence never pass, and the last ones above the gate must be mostly right too: many
-    confident turns do not make up for a few guesses.
-    """
-    ranked = sorted(zip(shares, right, strict=True), reverse=True)
-    gate, hits = 1.01, 0
-    for number, (share, hit) in enumerate(ranked, start=1):
-        hits += hit
-        last = [each for _, each in ranked[max(0, number - _LAST) : number]]
-        enough = number >= min(_FEWEST, max(1, len(ranked) // 10))
-        if number < len(ranked) and ranked[number][0] == share:
-            # Turns with the same confidence pass together.
-            continue
-        if share < _LIKELY:
-            break
-        if enough and hits / number >= WANTED_RIGHT and sum(last) >= _LAST_RIGHT * len(last):
-            gate = share
-    return float(gate)
 
 
 def _keys(commands: Iterable[Command], example: HeadExample[list[Command]]) -> list[object]:

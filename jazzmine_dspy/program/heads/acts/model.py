@@ -54,8 +54,6 @@ class Acts:
         weights: Shape (features, acts); see :func:`.view.full`.
         scales: Factor and offset that make log-odds of each act's score, shape (acts, 2).
         sure: How likely all commands are right.
-        gate: Confidence from which on decisions were right often enough, on turns that the head had not seen; over 1
-            where there is none.
         flows: Names of flows of which labels tell when they start; empty where nothing was learnt of any.
         flow_weights: What labels add to the log-odds that each of them starts, shape (features, flows). The name ""
             stands for any flow.
@@ -66,14 +64,12 @@ class Acts:
         weights: Floats,
         scales: Floats,
         sure: Sure,
-        gate: float = 1.01,
         flows: Sequence[str] = (),
         flow_weights: Floats | None = None,
     ) -> None:
         self.weights = np.ascontiguousarray(weights, np.float16).astype(np.float32)
         self.scales = np.ascontiguousarray(scales, np.float32)
         self.sure = sure
-        self.gate = gate
         self.flows = tuple(flows)
         added = np.zeros((len(self.weights), 0)) if flow_weights is None else flow_weights
         self.flow_weights = np.ascontiguousarray(added, np.float16).astype(np.float32)
@@ -159,7 +155,7 @@ class Acts:
         arrays: dict[str, NDArray[Any]] = {"weights": self.weights.astype(np.float16), "scales": self.scales}
         sure = [list(self.sure.factors), self.sure.offset]
         settings: dict[str, Any] = {
-            "format": _FORMAT, "acts": list(ACTS), "sure": sure, "gate": self.gate,
+            "format": _FORMAT, "acts": list(ACTS), "sure": sure,
         }  # fmt: skip
         if self.flows:
             arrays["flows"] = self.flow_weights.astype(np.float16)
@@ -179,9 +175,7 @@ class Acts:
         factors, offset = settings["sure"]
         sure = Sure(tuple(float(value) for value in factors), float(offset))
         flows, added = settings.get("flows", ()), state.arrays.get("flows")
-        return cls(
-            state.arrays["weights"], state.arrays["scales"], sure, float(settings["gate"]), flows, added
-        )
+        return cls(state.arrays["weights"], state.arrays["scales"], sure, flows, added)
 
 
 def _free(scene: Scene, values: Sequence[Command]) -> bool:
