@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.replay import Recording
 from jazzmine_dspy.optimize.context import NullProgress
@@ -15,7 +18,8 @@ from jazzmine_dspy.optimize.opening import open_context, start_program
 from jazzmine_dspy.optimize.recipe import Recipe, RecordedPart, read_recipe
 from jazzmine_dspy.optimize.run import base_of
 from jazzmine_dspy.optimize.state import RunState
-from jazzmine_dspy.optimize.steps.report import _evaluate_recorded, recorded_rows
+from jazzmine_dspy.optimize.steps.report import _cascade, _evaluate_recorded, recorded_rows
+from jazzmine_dspy.program.turn_confidence import shipped
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,6 +49,16 @@ def test_the_quickstarts_recording_answers_todays_prompts(
     turns = _evaluate_recorded(context, part, listed)
     assert [turn.example.key for turn in turns] == [each.key for each in listed]
     assert sum(turn.scores["commands_exact"].value for turn in turns) >= 4
+    gate, model = shipped()[0].gate, shipped()[0]
+    local = SimpleNamespace(
+        confidence=SimpleNamespace(model=model, gate=SimpleNamespace(threshold=gate)),
+        trained=SimpleNamespace(program=load("support", lm=None)),
+    )
+    cascade, sentence = _cascade(SimpleNamespace(local=local), turns)  # type: ignore[arg-type]
+    assert len(cascade) == len(turns)
+    told = r"with the language model asked on 25, 50, 75 % of them, (?:[\d.]+, ){2}[\d.]+ % have all commands right"
+    assert re.fullmatch(told, sentence)
+    assert _cascade(SimpleNamespace(local=SimpleNamespace(confidence=None)), turns) == ([], "")  # type: ignore[arg-type]
 
 
 def test_a_recording_that_is_not_there_is_left_out_with_a_note(
@@ -61,5 +75,5 @@ def test_a_recording_that_is_not_there_is_left_out_with_a_note(
     start, _ = start_program(recipe, dataset)
     base = base_of(start)
     state: Any = RunState(base, start, base)
-    assert recorded_rows(context, state) == {}
+    assert recorded_rows(context, state) == ({}, {})
     assert any(note.startswith("large LM is left out: The recording cannot be read") for note in notes.notes)

@@ -36,7 +36,9 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield from (*(f"- {_escaped(words)}" for words in section.words), "") if section.words else ()
         yield from (*_indented(section.lines), "") if section.lines else ()
         for table in section.tables:
-            caption = (f"**{_escaped(table.summary)}**", "") if len(section.tables) > 1 else ()
+            caption = (
+                (f"**{_escaped(table.summary)}**", "") if table.summary and len(section.tables) > 1 else ()
+            )
             yield from (*caption, *_table(data, table), "") if table.rows else ()
     notes = [
         f"- **{_escaped(one['name'])}**: {_escaped(one['note'])}" for one in data["systems"] if one["note"]

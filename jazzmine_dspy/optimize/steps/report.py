@@ -55,6 +55,8 @@ _GAINS = (
     ("LM compiled over base", "LM compiled", BASE),
     ("shipped over base", "shipped", BASE),
 )
+_SHARES = (0.25, 0.5, 0.75)
+"""Shares of turns on which the language model of a recorded cascade is asked, for a sentence in the report."""
 
 
 def report(context: RunContext, state: RunState) -> RunState:
@@ -65,7 +67,8 @@ def report(context: RunContext, state: RunState) -> RunState:
     context.best.save(folder, manifest_facts(context, state, ""), run_facts(context))
     before = context.budget.spent()
     context.dataset.open_test(f"final report of {recipe.name}", context.work)
-    state = replace(state, systems=report_rows(context, state))
+    systems, notes = report_rows(context, state)
+    state = replace(state, systems=systems, notes=notes)
     page = build_report(context, state, before, whole_conversations(context, state.program))
     spent = {**context.spent(), "report": context.budget.since(before)}
     artifacts.save(
@@ -98,7 +101,7 @@ def build_report(
     recipe, systems = context.recipe, state.systems
     rows = [
         System(
-            name, evaluation, note=_note(context, name, evaluation), shipped=name == "shipped",
+            name, evaluation, note=_note(context, state, name, evaluation), shipped=name == "shipped",
             covers=_SELECTION if name == BASELINE else None,
         )
         for name, evaluation in systems.items() if evaluation is not None
@@ -137,11 +140,12 @@ def build_report(
     )
 
 
-def _note(context: RunContext, name: str, evaluation: Evaluation) -> str:
+def _note(context: RunContext, state: RunState, name: str, evaluation: Evaluation) -> str:
     for part in context.recipe.recorded:
         if name in (part.name, cascade_name(part.name)):
             recording = Recording.read(part.folder)
-            return f"recorded answers of {recording.kind}, {recording.date}, on {evaluation.n} test turns"
+            told = f"recorded answers of {recording.kind}, {recording.date}, on {evaluation.n} test turns"
+            return "; ".join(filter(None, (told, state.notes.get(name))))
     return _NOTES[name]
 
 
@@ -160,10 +164,11 @@ def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, 
 # --- the rows: programs on the test turns, and recorded answers of language models -------------------
 
 
-def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | None]:
+def report_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evaluation | None], dict[str, str]]:
     """Evaluate the rows. Programs that ask the LM run on a sample of the test turns, the others on all.
 
-    A row that was not run is None.
+    Returns:
+        The rows by name, None where one was not run, and notes on some of them.
     """
     recipe, program = context.recipe, state.program
     test = context.dataset.examples("test")
@@ -206,8 +211,8 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
                     lambda: row("LM compiled", compiled, sample, judge_lm=True)
                 )
         shipped = group.attempt(lambda: row("shipped", program, sample if ships_lm else test))
-    recorded = recorded_rows(context, state)
-    return {**systems, **recorded, **_before(context, state, shipped), "shipped": shipped}
+    recorded, notes = recorded_rows(context, state)
+    return {**systems, **recorded, **_before(context, state, shipped), "shipped": shipped}, notes
 
 
 def _before(context: RunContext, state: RunState, shipped: Evaluation | None) -> Mapping[str, Evaluation]:
@@ -245,9 +250,13 @@ def cascade_name(name: str) -> str:
     return f"local, then {name}"
 
 
-def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]:
-    """Evaluate recorded language models on their test turns, alone and behind the local decider."""
-    rows: dict[str, Evaluation] = {}
+def recorded_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evaluation], dict[str, str]]:
+    """Evaluate recorded language models on their test turns, alone and behind the local decider.
+
+    Returns:
+        The rows by name, and for each cascade what it does at other gates.
+    """
+    rows, notes = dict[str, Evaluation](), dict[str, str]()
     test = {example.key: example for example in context.dataset.examples("test")}
     for part in context.recipe.recorded:
         try:
@@ -265,10 +274,12 @@ def recorded_rows(context: RunContext, state: RunState) -> dict[str, Evaluation]
         if not turns:
             continue
         rows[part.name] = Evaluation(tuple(turns), seed=context.recipe.seed)
-        cascade = _cascade(state, turns)
+        cascade, at_other_gates = _cascade(state, turns)
         if cascade:
-            rows[cascade_name(part.name)] = replace(rows[part.name], turns=tuple(cascade))
-    return rows
+            name = cascade_name(part.name)
+            rows[name] = replace(rows[part.name], turns=tuple(cascade))
+            notes[name] = at_other_gates
+    return rows, notes
 
 
 def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[Example]) -> list[TurnResult]:
@@ -292,16 +303,38 @@ def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[E
     return turns
 
 
-def _cascade(state: RunState, recorded: list[TurnResult]) -> list[TurnResult]:
+def _cascade(state: RunState, recorded: list[TurnResult]) -> tuple[list[TurnResult], str]:
+    """The turns of the cascade at the fitted gate, and a sentence on the cascade at others."""
     local = state.local
     if local.confidence is None:
-        return []
-    program = local.trained.program
+        return [], ""
+    program, model = local.trained.program, local.confidence.model
     first = evaluate(program, [turn.example for turn in recorded]).turns
-    gate, model = local.confidence.gate.threshold, local.confidence.model
-    passing = {}
-    for turn in first:
-        if turn.decision is not None:
-            confidence = model.probability(features_of(turn.example.turn, program.registry, turn.decision))
-            passing[turn.example.key] = passes(turn, confidence, gate)
-    return cascade_turns(first, recorded, passing)
+    confidences = {
+        turn.example.key: model.probability(features_of(turn.example.turn, program.registry, turn.decision))
+        for turn in first
+        if turn.decision is not None
+    }
+    by_key = {turn.example.key: turn for turn in first}
+
+    def at(gate: float) -> list[TurnResult]:
+        passing = {key: passes(by_key[key], each, gate) for key, each in confidences.items()}
+        return cascade_turns(first, recorded, passing)
+
+    ranked = sorted(
+        (1.0 if passes(by_key[key], 0.0, 1.0) else each for key, each in confidences.items()), reverse=True
+    )
+    right = []
+    for share in _SHARES:
+        turns = at(ranked[round((1 - share) * len(ranked)) - 1]) if ranked else recorded
+        scores = [turn.scores["commands_exact"].value for turn in turns if "commands_exact" in turn.scores]
+        right.append(sum(filter(None, scores)) / max(1, len(scores)))
+    sentence = (
+        f"with the language model asked on {_per_cents(_SHARES)} % of them, {_per_cents(right)} % have all "
+        "commands right"
+    )
+    return at(local.confidence.gate.threshold), sentence
+
+
+def _per_cents(shares: Sequence[float]) -> str:
+    return ", ".join(f"{100 * share:.3g}" for share in shares)
