@@ -66,7 +66,7 @@ def test_a_compiled_program_still_knows_plain_requests(text: str, flow: str | No
 class _Head:
     """Thinks of a flow, though "none", which it has not learnt, is likelier."""
 
-    labels = ("greet",)
+    labels: tuple[str, ...] = ("greet",)
     feature_size = 0
     fingerprint = "0" * 64
 
@@ -85,3 +85,28 @@ def test_a_part_of_a_message_starts_a_flow_and_never_none() -> None:
     program = load("base", flows=FlowRegistry([{"name": "greet", "description": "Say hello."}]))
     state = TurnState(Turn(text="hello"), program.registry, program.policy, program.bindings)
     assert judge_by_head(_Head(), ["greet"])(state) == ("greet", 0.4)
+
+
+class _Sure(_Head):
+    """Judges the message as a whole and its parts."""
+
+    labels = ("none", "pay_bill", "send_money")
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def predict(self, given: HeadInput) -> SelectionOutput:
+        flow = "send_money" if given.turn.text.startswith("send") else "pay_bill"
+        share = self.share if " and " in given.turn.text else 0.9
+        return SelectionOutput((flow,), share, ((flow, share), ("none", 1.0 - share)))
+
+
+@pytest.mark.row("F10")
+@pytest.mark.parametrize(("share", "flows"), [(0.9, ["pay_bill", "send_money"]), (0.99, ["pay_bill"])])
+def test_a_message_that_surely_wants_one_flow_is_not_cut(share: float, flows: list[str]) -> None:
+    both = [
+        {"name": "pay_bill", "description": "Pay a bill.", "examples": ["pay my bill"]},
+        {"name": "send_money", "description": "Send money.", "examples": ["send money"]},
+    ]
+    program = load("base", flows=FlowRegistry(both)).bind(heads={"select": _Sure(share)})
+    assert program.decide(text="pay my bill and send some money").selection.flows == flows

@@ -29,6 +29,9 @@ from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.undoing import undoes_unasked
 
+_SURE = 0.98
+"""Probability of one flow from which on a message is not cut into two wishes: half of it would be less sure."""
+
 
 class FlowChoice(NamedTuple):
     """The flows that a message asks for.
@@ -106,8 +109,9 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> FlowChoice | str:
     if output.left:
         return output.reason
     output = pooled(output, reading.starts, state.policy.head_weight, learnt)
-    other_flow = None
-    two_flows = two_wishes(state, judge_by_head(head, flows), HEAD_LIKELY) if len(output.flows) == 1 else []
+    other_flow, two_flows = None, []
+    if len(output.flows) == 1 and output.ranking[0][1] < _SURE:
+        two_flows = two_wishes(state, judge_by_head(head, flows), HEAD_LIKELY)
     if turn.flow and not two_flows and (other_flow := _other_flow(output, reading.starts)) is not None:
         name, share = other_flow
         output = output._replace(flows=(name,), confidence=share, reason="another task in the middle")
