@@ -225,6 +225,9 @@ def is_pause(turn: Turn) -> bool:
     """Whether a message asks for time, or notes that it is given while the assistant waits for something."""
     if not is_english(turn.locale):
         return False
-    waiting = turn.flow or turn.offering or turn.clarifying or turn.confirming
-    # "I need to get my card" asks for time while a number is asked for, and for a card else.
-    return plain(turn.text) in WAIT or (bool(waiting) and (asks_for_time(turn.text) or notes_pause(turn)))
+    waiting = turn.flow or turn.paused or turn.offering or turn.clarifying or turn.confirming
+    if not waiting:
+        # "I need to get my card" asks for time while a number is asked for, and for a card else.
+        wishes = plain(turn.text).startswith(("i need to ", "i have to ", "i must "))
+        return asks_for_time(turn.text) and not wishes
+    return asks_for_time(turn.text) or notes_pause(turn)

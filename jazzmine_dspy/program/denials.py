@@ -35,17 +35,33 @@ _UNDERGONE = words("got get getting gotten been being receive received had come 
 """What did not happen to the user is a complaint, and no denial: "never got credited"."""
 
 _PERFECT = re.compile(r"^\W*(?:\w+\W+){0,2}i (?:have not|haven'?t|did not|didn'?t|never)\b", re.IGNORECASE)
-_COMPLAINT = re.compile(
-    r"\b(?:i|we|they|it|that|which|who)(?: \w+)? (?:do not|don'?t|dont)(?! (?:\w+ ){0,4}?"
-    r"(?:want|need|wanna|wish|like|intend|plan|have to)\b)|"
-    r"(?:^|\band\b)\W*(?:do not|don'?t|dont) (?:have (?!to\b)|know|see|think|understand|recogni[sz]e|remember)|"
-    r"\b(?!(?:i|we|you|u)\b)\w+ (?:did not|didn'?t|have not|haven'?t|won'?t|wont|will not)\b|"
-    r"\b(?:that|which|why|(?:cash|money|charge|payment|debit|transaction|withdrawal|item|fee|purchase|order)s?) "
-    r"(?:i|we) (?:did not|didn'?t|have not|haven'?t|never)\b|"
-    r"\b(?:isn'?t|isnt|aren'?t|wasn'?t) (?:(?:\w+ )?\w+ed|here|there)\b|\b(?:is|are|was) not \w+ing\b",
-    re.IGNORECASE,
+_DID_NOT = r"(?:did not|didn'?t|have not|haven'?t|never)"
+_COMPLAINTS = (
+    # Something does not work: "they don't accept my card", "my card won't charge". What people won't do is a refusal.
+    re.compile(
+        r"\b(?:they|it|that|which|who)(?: (?!i\b|we\b)\w+)? (?:do not|don'?t|dont)"
+        r"(?! (?:\w+ ){0,4}?(?:want|need|wanna|wish|like|intend|plan|have to)\b)|"
+        r"(?<!\bi )(?<!\bwe )(?<!\byou )\b(?!(?:i|we|you|u|he|she|wife|husband|partner|boss|kids|team|customer)\b)\w+ "
+        rf"(?:{_DID_NOT}|won'?t|wont|will not)\b"
+    ),
+    # The user lacks something or does not know it: "I don't recognise it".
+    re.compile(
+        r"(?:^\W*|\b(?:and|i|we)\W+(?:\w+ )?)(?:do not|don'?t|dont) "
+        r"(?:have (?!to\b|(?:\w+ )+(?:\w+ed|sent)\b)|know|see|understand|recogni[sz]e|remember|"
+        r"think(?! .*\b(?:should|need|want|necessary)\b))"
+    ),
+    # Somebody else did it: "money that I didn't withdraw".
+    re.compile(
+        r"\b(?:something|that|which|why|(?:cash|money|charge|payment|debit|transaction|withdrawal|item|fee|purchase|"
+        rf"order)s?) (?:i|we) (?:do not|don'?t|{_DID_NOT})\b"
+    ),
+    # It was refused, or is not there: "it wasn't accepted".
+    re.compile(
+        r"\b(?:isn'?t|isnt|aren'?t|wasn'?t) (?!being|getting|needed|required|wanted)(?:(?:\w+ )?\w+ed|here|there)\b|"
+        r"\b(?:is|are|was) not (?!being|getting)\w+ing\b"
+    ),
 )
-"""What fails or is not so is a complaint, and denies no wish: "I don't recognise it", "it wasn't accepted"."""
+"""What denies no wish, but complains. Not for flows that undo something: "an order I didn't cancel"."""
 
 _ANY = re.compile(r"(?:a|an|any)\b", re.IGNORECASE)
 _NOT_YET = re.compile(
@@ -186,8 +202,11 @@ def _denies(text: str, flow: Flow) -> bool:
     hit = False
     needs = not undoes(flow)
     for clause in clauses:
-        verb = _denied_verb(clause)
-        may = told if _PERFECT.search(clause) else affirmed if needs else affirmed - things
+        verb = _denied_verb(clause, complaints=needs)
+        may = told if _PERFECT.search(clause) else affirmed
+        if not needs and _NEEDED.search(clause) and not (affirmed - things) & _stems(clause):
+            # Who does not want the thing any more wants it undone: "I don't want this account".
+            may = may - things
         if (verb is not None and verb in may and verb not in denied) or _is_unneeded(
             clause, needs, told, denied
         ):
@@ -215,13 +234,13 @@ def _stems(clause: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
-def _denied_verb(clause: str) -> str | None:
+def _denied_verb(clause: str, *, complaints: bool = True) -> str | None:
     """The stem of the first word behind a negation that says something; None where nothing is denied, "
     "or it is asked."""
     match = _NEGATION.search(clause)
-    if match is None or any(each.search(clause) for each in (_NOT_YET, _COMPLAINT)):
+    if match is None or _NOT_YET.search(clause) or _ASKED.match(clause.lower()):
         return None
-    if _ASKED.match(clause.lower()):
+    if complaints and any(each.search(clause.lower()) for each in _COMPLAINTS):
         return None
     words = [word for word in plain(clause[match.end() :]).split() if word not in _LINKS]
     if not words or len(words[0]) < _LEAST or words[0] in _UNDERGONE:

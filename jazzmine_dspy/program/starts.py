@@ -157,8 +157,8 @@ def starts(
             for one in others
         ]
     )  # fmt: skip
-    # No values could raise a flow so far behind to the first one.
-    reachable = scores >= scores.max() - _MOST * (_FLOW["values"] + _FLOW["marked"])
+    # No values could raise a flow so far behind to a hundredth of the first one.
+    reachable = scores >= scores.max() - _MOST * (_FLOW["values"] + _FLOW["marked"]) - math.log(100)
     values_by_flow = [
         values(one.name) if within else Values() for one, within in zip(others, reachable, strict=True)
     ]

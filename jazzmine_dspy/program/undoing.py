@@ -24,7 +24,9 @@ _BEGINS = re.compile(
 )
 _UNDONE = re.compile(
     r"\b(?:cancel\w*|call\w* (?:it )?off|stop|end(?:ing)?|clos\w+|delet\w+|remov\w+|terminat\w+|block\w*|"
-    r"fr[eo]+z\w+|withdraw\w*|undo|rever[st]\w*|wrong|mistak\w+|accident\w*|(?:in|de)activ\w+|disabl\w+|quit|shut|abort|scrap\w*|bin|binned|drop|ditch|scratch|kill|void|annul|axe|nix|"
+    r"fr[eo]+z\w+|withdraw\w*|undo|rever[st]\w*|(?:in|de)activ\w+|disabl\w+|"
+    r"(?:bought|booked|ordered|chose|picked) (?:\w+ ){0,2}(?:wrong|mistak\w+|accident\w*)|quit|shut|abort|scrap\w*|bin|"
+    r"binned|drop|ditch|scratch|kill|void|annul|axe|nix|"
     r"bail|rid|forget|nobody|none|never|ai?n'?t|(?:no|not|without) (?:\w+ )??(?:need\w*|want\w*|required|"
     r"wanted|longer|more|use|food|com\w+|going|happening|on|able|any ?more|for me|for us|after all)|"
     r"\w+n't|cant|cannot|wont|dont|doesnt|didnt|unable|can go|for good|"

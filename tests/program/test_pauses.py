@@ -101,8 +101,17 @@ def test_an_ok_to_a_pause_is_no_yes(text: str, agrees: bool, asked: str) -> None
 
 
 @pytest.mark.row("U19")
-@pytest.mark.parametrize(("flow", "paused"), [("pay_bill", True), (None, False)])
-def test_getting_a_thing_asks_for_time_only_while_something_waits(flow: str | None, paused: bool) -> None:
+@pytest.mark.parametrize(
+    ("text", "flow", "paused"),
+    [
+        ("I need to get my card quickly", "pay_bill", True),
+        ("I need to get my card quickly", None, False),
+        ("hang on let me get my card", None, True),
+    ],
+)
+def test_getting_a_thing_asks_for_time_only_while_something_waits(
+    text: str, flow: str | None, paused: bool
+) -> None:
     state = {"flow": flow, "status": "collecting_slots", "awaiting": "bill"} if flow else {}
     program = TurnProgram(FlowRegistry(FLOWS)).with_policy("fallback")
-    assert program.decide(Turn(text="I need to get my card quickly", **state)).pause is paused  # type: ignore[arg-type]
+    assert program.decide(Turn(text=text, **state)).pause is paused  # type: ignore[arg-type]

@@ -110,3 +110,17 @@ def test_a_message_that_surely_wants_one_flow_is_not_cut(share: float, flows: li
     ]
     program = load("base", flows=FlowRegistry(both)).bind(heads={"select": _Sure(share)})
     assert program.decide(text="pay my bill and send some money").selection.flows == flows
+
+
+@pytest.mark.row("F9", "F13")
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("I forgot my password", "reset_password"),
+        ("half of my order was missing from the box", "missing_parcel"),
+    ],
+)
+def test_what_wants_a_hidden_flow_starts_no_other(text: str, hidden: str) -> None:
+    program = load("support", lm=None)
+    others = [name for name in program.registry if name != hidden]
+    assert program.decide(Turn(text=text, available_flows=others)).selection.flows == []

@@ -150,10 +150,44 @@ def test_a_complaint_denies_no_wish(text: str, denied: bool) -> None:
     assert is_denied(Turn(text=text), CARD) is denied
 
 
+REFUND = Flow(
+    name="request_refund", description="Request a refund.", examples=("I want a refund", "refund my order")
+)
+
+
+@pytest.mark.row("F9", "U19")
+@pytest.mark.parametrize(
+    ("flow", "text"),
+    [
+        (FLOWS["cancel_trip"], "i don't want my trip cancelled"),
+        (FLOWS["cancel_trip"], "I won't have my trip cancelled"),
+        (FLOWS["cancel_trip"], "she will not cancel the trip"),
+        (FLOWS["cancel_trip"], "I don't think you should cancel my trip"),
+        (FLOWS["cancel_trip"], "my trip is not being cancelled"),
+        (FLOWS["cancel_trip"], "a trip I didn't cancel"),
+        (CARD, "my wife will not charge a card"),
+        (CARD, "don't have my card charged"),
+        (REFUND, "I really didn't request a refund"),
+        (REFUND, "i dont think a refund is necessary"),
+    ],
+)
+def test_what_sounds_like_a_complaint_may_be_a_denial(flow: Flow, text: str) -> None:
+    assert is_denied(Turn(text=text), flow)
+
+
 @pytest.mark.row("F9")
-@pytest.mark.parametrize("text", ["I want to revert a trip", "booked the wrong one", "deactivate it"])
-def test_words_for_undoing(text: str) -> None:
-    assert not undoes_unasked(FLOWS["cancel_trip"], Turn(text=text))
+@pytest.mark.parametrize(
+    ("text", "unasked"),
+    [
+        ("I want to revert a trip", False),
+        ("booked the wrong one", False),
+        ("deactivate it", False),
+        ("I entered the wrong address", True),
+        ("something went wrong with my trip", True),
+    ],
+)
+def test_words_for_undoing(text: str, unasked: bool) -> None:
+    assert undoes_unasked(FLOWS["cancel_trip"], Turn(text=text)) is unasked
 
 
 @pytest.mark.row("F9")

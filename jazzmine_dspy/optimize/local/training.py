@@ -116,7 +116,8 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
         )
     if head is not None:
         program.bind(heads={"select": head.head})
-        program = program.with_policy(program.policy.model_copy(update={"head_weight": head_weight(rows)}))
+    weight = head_weight(rows) if head is not None else 1.0
+    program = program.with_policy(program.policy.model_copy(update={"head_weight": weight}))
     _bind_rest(context, program, examples)
     indexed = recall.examples if recall is not None else ()
     return TrainedLocal(program, recall, head, rows, indexed, len(rows))

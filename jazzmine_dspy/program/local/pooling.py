@@ -41,22 +41,25 @@ def pooled(
     if learnt is not None and NONE not in learnt:
         return output
     by_head, by_texts = dict(output.ranking), {**dict(estimate.ranking), NONE: 1.0 - estimate.probability}
+    if not by_head.keys() >= {*output.flows}:
+        return output
     absent = by_head.get(NONE, max(0.0, 1.0 - sum(by_head.values())))
     # What is unlike all that was learnt is likely to want nothing, whatever "none" says.
     by_head[NONE] = absent if output.flows else max(absent, 1.0 - output.in_scope)
-    shares = {
-        name: math.exp(own * _log(share) + (1.0 - own) * _log(by_texts.get(name, 0.0)))
-        for name, share in by_head.items()
-        for own in (weight if learnt is None or name in learnt else 0.0,)
-    }
+
+    def share_of(name: str) -> float:
+        own = weight if learnt is None or name in learnt else 0.0
+        return math.exp(own * _log(by_head[name]) + (1.0 - own) * _log(by_texts.get(name, 0.0)))
+
+    shares = {name: share_of(name) for name in by_head}
     total = sum(shares.values())
     ranking = tuple(
         sorted(((name, share / total) for name, share in shares.items()), key=lambda one: -one[1])
     )
     best, share = ranking[0]
-    if best == NONE:
-        return output._replace(flows=(), confidence=share, ranking=ranking, reason="no flow is likely")
-    return output._replace(flows=(best,), confidence=share, ranking=ranking, reason=REASON)
+    flows = () if best == NONE else (best,)
+    reason = output.reason if flows == output.flows else REASON if flows else "no flow is likely"
+    return output._replace(flows=flows, confidence=share, ranking=ranking, reason=reason)
 
 
 def _log(share: float) -> float:

@@ -108,7 +108,11 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> FlowChoice | str:
         return _by_estimate(reading, reading.starts, state)
     if output.left:
         return output.reason
-    output = pooled(output, reading.starts, state.policy.head_weight, learnt)
+    if output.flows or not state.hidden:
+        # Else the message may want a flow that may not be chosen now, of which the estimate knows nothing.
+        output = pooled(output, reading.starts, state.policy.head_weight, learnt)
+        if _unrequested_undos(output.flows, state):
+            output = output._replace(flows=(), reason="no flow is likely")
     other_flow, two_flows = None, []
     if len(output.flows) == 1 and output.ranking[0][1] < _SURE:
         two_flows = two_wishes(state, judge_by_head(head, flows), HEAD_LIKELY)

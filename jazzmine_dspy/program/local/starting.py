@@ -163,9 +163,9 @@ def judge_by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
 
     def judge(part: TurnState) -> tuple[str, float] | None:
         output: SelectionOutput = head.predict(head_input(head, part, flows))
-        output = pooled(
-            output, read_starts(part).starts, part.policy.head_weight, getattr(head, "labels", None)
-        )
+        if part.policy.head_weight < 1.0:
+            estimate = read_starts(part).starts
+            output = pooled(output, estimate, part.policy.head_weight, getattr(head, "labels", None))
         # Not the first of the ranking: "none" may be likelier where the head has not learnt it.
         return (output.flows[0], dict(output.ranking)[output.flows[0]]) if len(output.flows) == 1 else None
 
