@@ -123,4 +123,6 @@ def test_a_message_that_surely_wants_one_flow_is_not_cut(share: float, flows: li
 def test_what_wants_a_hidden_flow_starts_no_other(text: str, hidden: str) -> None:
     program = load("support", lm=None)
     others = [{"name": name} for name in program.registry if name != hidden]
-    assert program.decide(Turn.model_validate({"text": text, "available_flows": others})).selection.flows == []
+    assert (
+        program.decide(Turn.model_validate({"text": text, "available_flows": others})).selection.flows == []
+    )
