@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
 import sqlite3
 import threading
 import weakref
@@ -124,7 +126,7 @@ class Database:
                 return await asyncio.wrap_future(self._submit(work, write, connections))
         except TimeoutError:
             for connection in () if self._sqlite else connections:
-                connection.close()
+                _hang_up(connection)
             raise MemoryUnavailableError(
                 f"The message store did not answer within {self._deadline:g} s",
                 where=self.address,
@@ -194,6 +196,16 @@ class Database:
             if not error.connection_invalidated and getattr(error.orig, "sqlstate", "") != "40P01":
                 raise
             return opened.transaction(work, write, connections)
+
+
+def _hang_up(connection: Any) -> None:
+    """End the wait of the thread that uses a connection of psycopg.
+
+    Closing it here would free its descriptor for the next connection, on which that thread could then wait for ever.
+    """
+    if not connection.closed:
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
 
 
 def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:

@@ -34,7 +34,7 @@ def pooled(
         >>> head = SelectionOutput((), 0.6, (("none", 0.6), ("track", 0.3), ("cancel", 0.1)))
         >>> both = pooled(head, Starts((("track", 0.9), ("cancel", 0.05)), 0.95), 0.7, None)
         >>> both.flows, round(both.confidence, 2)
-        (('track',), 0.51)
+        (('track',), 0.53)
     """
     if estimate is None or weight == 1.0 or len(output.flows) > 1:
         return output
