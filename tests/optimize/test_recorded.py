@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +13,11 @@ from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.replay import Recording
 from jazzmine_dspy.optimize.context import NullProgress
+from jazzmine_dspy.optimize.gates import certified_gate
 from jazzmine_dspy.optimize.opening import open_context, start_program
 from jazzmine_dspy.optimize.recipe import Recipe, RecordedPart, read_recipe
 from jazzmine_dspy.optimize.run import base_of
-from jazzmine_dspy.optimize.state import RunState
+from jazzmine_dspy.optimize.state import ConfidenceFit, RunState
 from jazzmine_dspy.optimize.steps.report import _cascade, _evaluate_recorded, recorded_rows
 from jazzmine_dspy.program.turn_confidence import shipped
 
@@ -49,16 +49,14 @@ def test_the_quickstarts_recording_answers_todays_prompts(
     turns = _evaluate_recorded(context, part, listed)
     assert [turn.example.key for turn in turns] == [each.key for each in listed]
     assert sum(turn.scores["commands_exact"].value for turn in turns) >= 4
-    gate, model = shipped()[0].gate, shipped()[0]
-    local = SimpleNamespace(
-        confidence=SimpleNamespace(model=model, gate=SimpleNamespace(threshold=gate)),
-        trained=SimpleNamespace(program=load("support", lm=None)),
-    )
-    cascade, sentence = _cascade(SimpleNamespace(local=local), turns)  # type: ignore[arg-type]
+    model = shipped()[0]
+    confidence = ConfidenceFit(model, certified_gate([], [], [])._replace(threshold=model.gate), {})
+    cascade, sentence = _cascade(load("support", lm=None), confidence, turns)
     assert len(cascade) == len(turns)
-    told = r"with the language model asked on 25, 50, 75 % of them, (?:[\d.]+, ){2}[\d.]+ % have all commands right"
-    assert re.fullmatch(told, sentence)
-    assert _cascade(SimpleNamespace(local=SimpleNamespace(confidence=None)), turns) == ([], "")  # type: ignore[arg-type]
+    words = (
+        r"if the language model answers 25, 50, 75 % of them, (?:[\d.]+, ){2}[\d.]+ % have all commands right"
+    )
+    assert re.fullmatch(words, sentence)
 
 
 def test_a_recording_that_is_not_there_is_left_out_with_a_note(

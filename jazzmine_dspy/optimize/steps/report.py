@@ -22,7 +22,7 @@ from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.optimize import findings
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
-from jazzmine_dspy.optimize.confidence import passes
+from jazzmine_dspy.optimize.confidence import is_closed, passes
 from jazzmine_dspy.optimize.context import JUDGE_TIME, PARTS, RunContext
 from jazzmine_dspy.optimize.interrupted import remove_unfinished
 from jazzmine_dspy.optimize.local.recall import documents
@@ -30,7 +30,7 @@ from jazzmine_dspy.optimize.local.training import own_examples, selection_label
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.recipe import RecordedPart
-from jazzmine_dspy.optimize.state import RunState, manifest_facts, run_facts
+from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, manifest_facts, run_facts
 from jazzmine_dspy.optimize.steps.contenders import BEFORE, cascade_turns
 from jazzmine_dspy.optimize.tracked import track_end
 from jazzmine_dspy.program.policy import Policy
@@ -56,7 +56,7 @@ _GAINS = (
     ("shipped over base", "shipped", BASE),
 )
 _SHARES = (0.25, 0.5, 0.75)
-"""Shares of turns on which the language model of a recorded cascade is asked, for a sentence in the report."""
+"""Shares of turns that the language model of a recorded cascade answers, for a sentence in the report."""
 
 
 def report(context: RunContext, state: RunState) -> RunState:
@@ -144,8 +144,8 @@ def _note(context: RunContext, state: RunState, name: str, evaluation: Evaluatio
     for part in context.recipe.recorded:
         if name in (part.name, cascade_name(part.name)):
             recording = Recording.read(part.folder)
-            told = f"recorded answers of {recording.kind}, {recording.date}, on {evaluation.n} test turns"
-            return "; ".join(filter(None, (told, state.notes.get(name))))
+            source = f"recorded answers of {recording.kind}, {recording.date}, on {evaluation.n} test turns"
+            return "; ".join(filter(None, (source, state.notes.get(name))))
     return _NOTES[name]
 
 
@@ -274,11 +274,10 @@ def recorded_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evalu
         if not turns:
             continue
         rows[part.name] = Evaluation(tuple(turns), seed=context.recipe.seed)
-        cascade, at_other_gates = _cascade(state, turns)
-        if cascade:
+        if (confidence := state.local.confidence) is not None:
             name = cascade_name(part.name)
+            cascade, notes[name] = _cascade(state.local.trained.program, confidence, turns)
             rows[name] = replace(rows[part.name], turns=tuple(cascade))
-            notes[name] = at_other_gates
     return rows, notes
 
 
@@ -303,37 +302,36 @@ def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[E
     return turns
 
 
-def _cascade(state: RunState, recorded: list[TurnResult]) -> tuple[list[TurnResult], str]:
-    """The turns of the cascade at the fitted gate, and a sentence on the cascade at others."""
-    local = state.local
-    if local.confidence is None:
-        return [], ""
-    program, model = local.trained.program, local.confidence.model
-    first = evaluate(program, [turn.example for turn in recorded]).turns
+def _cascade(
+    program: TurnProgram, confidence: ConfidenceFit, recorded: list[TurnResult]
+) -> tuple[list[TurnResult], str]:
+    """The turns of a cascade at the fitted gate, and a sentence on the cascade at other gates."""
+    first = {turn.example.key: turn for turn in evaluate(program, [each.example for each in recorded]).turns}
     confidences = {
-        turn.example.key: model.probability(features_of(turn.example.turn, program.registry, turn.decision))
-        for turn in first
+        key: 1.0
+        if is_closed(turn)
+        else confidence.model.probability(features_of(turn.example.turn, program.registry, turn.decision))
+        for key, turn in first.items()
         if turn.decision is not None
     }
-    by_key = {turn.example.key: turn for turn in first}
 
     def at(gate: float) -> list[TurnResult]:
-        passing = {key: passes(by_key[key], each, gate) for key, each in confidences.items()}
-        return cascade_turns(first, recorded, passing)
+        passing = {key: passes(first[key], each, gate) for key, each in confidences.items()}
+        return cascade_turns([*first.values()], recorded, passing)
 
-    ranked = sorted(
-        (1.0 if passes(by_key[key], 0.0, 1.0) else each for key, each in confidences.items()), reverse=True
-    )
-    right = []
+    ranked, right = sorted(confidences.values(), reverse=True), []
     for share in _SHARES:
-        turns = at(ranked[round((1 - share) * len(ranked)) - 1]) if ranked else recorded
-        scores = [turn.scores["commands_exact"].value for turn in turns if "commands_exact" in turn.scores]
-        right.append(sum(filter(None, scores)) / max(1, len(scores)))
+        kept = round((1 - share) * len(ranked))
+        turns = at(ranked[kept - 1]) if kept else recorded
+        scores = [
+            turn.scores["commands_exact"].value or 0.0 for turn in turns if "commands_exact" in turn.scores
+        ]
+        right.append(sum(scores) / max(1, len(scores)))
     sentence = (
-        f"with the language model asked on {_per_cents(_SHARES)} % of them, {_per_cents(right)} % have all "
+        f"if the language model answers {_per_cents(_SHARES)} % of them, {_per_cents(right)} % have all "
         "commands right"
     )
-    return at(local.confidence.gate.threshold), sentence
+    return at(confidence.gate.threshold), sentence
 
 
 def _per_cents(shares: Sequence[float]) -> str:

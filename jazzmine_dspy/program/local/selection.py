@@ -114,9 +114,9 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> FlowChoice | str:
         if _unrequested_undos(output.flows, state):
             output = output._replace(flows=(), reason="no flow is likely")
     other_flow, two_flows = None, []
-    # A head that has learnt no message without a flow has learnt single messages, and how they are cut, if at all.
-    cuts = learnt is None or NONE in learnt
-    if cuts and len(output.flows) == 1 and output.ranking[0][1] < _SURE:
+    # A head that has learnt no message without a flow was trained on single messages; its own rule cuts them.
+    may_be_cut = learnt is None or NONE in learnt
+    if may_be_cut and len(output.flows) == 1 and output.ranking[0][1] < _SURE:
         two_flows = two_wishes(state, judge_by_head(head, flows), HEAD_LIKELY)
     if turn.flow and not two_flows and (other_flow := _other_flow(output, reading.starts)) is not None:
         name, share = other_flow
