@@ -50,7 +50,7 @@ _COMPLAINTS = (
         r"(?:have (?!to\b|(?:\w+ )+(?:\w+ed|sent)\b)|know|see|understand|recogni[sz]e|remember|"
         r"think(?! .*\b(?:should|need|want|necessary)\b))"
     ),
-    # Somebody else did it: "money that I didn't withdraw".
+    # It was not the user's doing: "money that I didn't withdraw".
     re.compile(
         r"\b(?:something|that|which|why|(?:cash|money|charge|payment|debit|transaction|withdrawal|item|fee|purchase|"
         rf"order)s?) (?:i|we) (?:do not|don'?t|{_DID_NOT})\b"
@@ -235,8 +235,12 @@ def _stems(clause: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _denied_verb(clause: str, *, complaints: bool = True) -> str | None:
-    """The stem of the first word behind a negation that says something; None where nothing is denied, "
-    "or it is asked."""
+    """The stem of the first word behind a negation that says something; None where nothing is denied, or it is asked.
+
+    Args:
+        clause: The clause.
+        complaints: Whether complaints deny nothing.
+    """
     match = _NEGATION.search(clause)
     if match is None or _NOT_YET.search(clause) or _ASKED.match(clause.lower()):
         return None

@@ -9,10 +9,10 @@ from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.starts import Starts
 
-LEAST = 1e-4
+_LEAST = 1e-4
 """Least probability that counts, so that no estimate alone rules a flow out."""
 
-REASON = "likeliest flow by the head and by the flows' texts"
+_REASON = "likeliest flow by the head and by the flows' texts"
 
 
 def pooled(
@@ -58,9 +58,9 @@ def pooled(
     )
     best, share = ranking[0]
     flows = () if best == NONE else (best,)
-    reason = output.reason if flows == output.flows else REASON if flows else "no flow is likely"
+    reason = output.reason if flows == output.flows else _REASON if flows else "no flow is likely"
     return output._replace(flows=flows, confidence=share, ranking=ranking, reason=reason)
 
 
 def _log(share: float) -> float:
-    return math.log(max(share, LEAST))
+    return math.log(max(share, _LEAST))
