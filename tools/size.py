@@ -1,6 +1,8 @@
 """Prints how large the package is, by room, and how much of it one turn enters.
 
 Statements are AST nodes without docstrings, so that neither blank lines nor long lines change them. Run: make size
+
+With ``--check`` the figures are compared with ``tools/ceiling.toml``; one above its ceiling ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
@@ -88,6 +91,45 @@ def longest(paths: list[Path], count: int = 10) -> list[tuple[int, str]]:
     return sorted(spans, reverse=True)[:count]
 
 
+def public_definitions(paths: list[Path]) -> int:
+    """How many classes and functions stand at the top of public modules and are public by their names."""
+    public = [
+        path
+        for path in paths
+        if not any(part.startswith("_") and part != "__init__.py" for part in path.relative_to(ROOT).parts)
+    ]
+    return sum(
+        isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+        for path in public
+        for node in ast.parse(path.read_text("utf-8")).body
+    )
+
+
+EXPRESSIONS = """
+import importlib, pkgutil, re, sys
+import jazzmine_dspy
+compiled, patterns = re._compile, set()
+def note(pattern, flags):
+    file = sys._getframe(2).f_code.co_filename
+    if "/jazzmine_dspy/" in file:
+        patterns.add((file, getattr(pattern, "pattern", pattern)))
+    return compiled(pattern, flags)
+re._compile = note
+for module in pkgutil.walk_packages(jazzmine_dspy.__path__, "jazzmine_dspy."):
+    importlib.import_module(module.name)
+print(len(patterns))
+"""
+
+
+def regular_expressions() -> int:
+    """How many regular expressions the modules of the package compile when they are imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", EXPRESSIONS], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return int(done.stdout.splitlines()[-1])
+
+
 def closure(module: str) -> tuple[int, int]:
     """How many modules of the package, and how many in all, an import of one module loads."""
     code = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
@@ -97,27 +139,28 @@ def closure(module: str) -> tuple[int, int]:
 
 
 def traced(program: str, turns: int) -> dict[str, tuple[float, float]]:
-    """The median number of files and functions that one turn without a language model enters.
+    """The median number of files and named functions that one turn without a language model enters, by room.
 
     Args:
         program: Name or folder of a compiled program.
-        turns: How many labelled training turns are decided.
+        turns: How many turns of the shipped test part are decided; a first one more warms the program up.
     """
     from jazzmine_dspy import load
     from jazzmine_dspy.datasets import load_dataset
 
     decider = load(program, lm=None)
-    examples = [example.turn for example in load_dataset(ROOT / "datasets/support").examples("train")][
-        : turns + 1
-    ]
+    dataset = load_dataset(ROOT / "datasets/support")
+    dataset.open_test("make size")
+    examples = [example.turn for example in dataset.examples("test")][: turns + 1]
     decider.decide(examples[0])
     counts: dict[str, list[tuple[int, int]]] = {f"{PACKAGE}/program": [], PACKAGE: []}
     for turn in examples[1:]:
         entered: set[tuple[str, int]] = set()
 
         def note(frame: FrameType, event: str, _: Any, entered: set[tuple[str, int]] = entered) -> None:
-            if event == "call" and f"/{PACKAGE}/" in frame.f_code.co_filename:
-                entered.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+            code = frame.f_code
+            if event == "call" and f"/{PACKAGE}/" in code.co_filename and not code.co_name.startswith("<"):
+                entered.add((code.co_filename, code.co_firstlineno))
 
         sys.setprofile(note)
         try:
@@ -133,41 +176,70 @@ def traced(program: str, turns: int) -> dict[str, tuple[float, float]]:
     }
 
 
-def report(program: str | None, turns: int) -> Iterator[str]:
-    """The lines of the report."""
-    names = subprocess.run(
-        ["git", "ls-files", PACKAGE], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout
-    files = [ROOT / name for name in names.split() if (ROOT / name).is_file()]
-    modules = [path for path in files if path.suffix == ".py"]
+def above_ceiling(figures: dict[str, float], ceiling: dict[str, float]) -> list[str]:
+    """What lies above its ceiling, a line each.
+
+    Example:
+        >>> above_ceiling({"statements": 101, "files": 3}, {"statements": 100, "files": 4})
+        ['statements: 101, ceiling 100']
+    """
+    return [
+        f"{name}: {figures[name]:g}, ceiling {bound:g}"
+        for name, bound in ceiling.items()
+        if figures[name] > bound
+    ]
+
+
+def report(modules: list[Path], other: list[Path]) -> Iterator[str]:
+    """The lines about rooms, imports and long functions."""
     yield f"{'room':16}{'files':>8}{'lines':>8}{'stmts':>8}{'funcs':>8}{'classes':>8}"
     for room, size in rooms(modules).items():
         yield f"{room:16}" + "".join(f"{value:8,}" for value in astuple(size))
-    other = Counter[str]()
-    for path in files:
-        if path.suffix in DATA:
-            other[path.suffix] += path.read_bytes().count(b"\n")
+    lines_by_suffix = Counter[str]()
+    for path in other:
+        lines_by_suffix[path.suffix] += path.read_bytes().count(b"\n")
     yield "lines that are not Python: " + ", ".join(
-        f"{suffix} {lines:,}" for suffix, lines in other.most_common()
+        f"{suffix} {lines:,}" for suffix, lines in lines_by_suffix.most_common()
     )
     for module in MODULES:
         own, total = closure(module)
         yield f"import {module}: {own} modules of the package, {total:,} in all"
     yield "longest functions: " + "; ".join(f"{place} ({lines})" for lines, place in longest(modules))
-    if program is not None:
-        for room, (entered_files, functions) in traced(program, turns).items():
-            yield f"{room}: a turn of {program} enters {entered_files:g} files, {functions:g} functions (median)"
 
 
-def main() -> None:
-    """Prints the report."""
+def main() -> int:
+    """Prints the report; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trace", metavar="PROGRAM", help="also trace turns of a compiled program")
-    parser.add_argument("--turns", type=int, default=200, help="how many turns are traced (200)")
+    parser.add_argument("--turns", type=int, default=60, help="how many turns are traced (60)")
+    parser.add_argument("--check", action="store_true", help="compare with tools/ceiling.toml; needs --trace")
     options = parser.parse_args()
-    for line in report(options.trace, options.turns):
+    if options.check and not options.trace:
+        parser.error("--check needs --trace PROGRAM")
+    names = subprocess.run(
+        ["git", "ls-files", PACKAGE], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+    files = [ROOT / name for name in names.split() if (ROOT / name).is_file()]
+    modules = [path for path in files if path.suffix == ".py"]
+    for line in report(modules, [path for path in files if path.suffix in DATA]):
         print(line)
+    whole = rooms(modules)["all"]
+    figures: dict[str, float] = {"statements": whole.statements, "files": whole.files}
+    figures["public_definitions"] = public_definitions(modules)
+    figures["regular_expressions"] = regular_expressions()
+    if options.trace:
+        by_room = traced(options.trace, options.turns)
+        for room, suffix in ((f"{PACKAGE}/program", ""), (PACKAGE, "_package")):
+            entered, functions = by_room[room]
+            figures |= {f"turn_files{suffix}": entered, f"turn_functions{suffix}": functions}
+    print("; ".join(f"{name} {value:g}" for name, value in figures.items()))
+    if not options.check:
+        return 0
+    problems = above_ceiling(figures, tomllib.loads((ROOT / "tools/ceiling.toml").read_text("utf-8")))
+    for problem in problems:
+        print(f"above the ceiling of tools/ceiling.toml: {problem}")
+    return int(bool(problems))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -41,3 +41,40 @@ def test_the_rooms_add_up() -> None:
     total = counts.pop("all")
     assert [sum(column) for column in zip(*counts.values(), strict=True)] == total
     assert "import jazzmine_dspy: " in done.stdout
+
+
+def _run(code: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT / "tools",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_figure_above_its_ceiling_is_named_and_one_at_its_ceiling_is_not() -> None:
+    figures, ceiling = "{'files': 4, 'statements': 9}", "{'files': 4, 'statements': 8}"
+    code = f"from size import above_ceiling; print(above_ceiling({figures}, {ceiling}))"
+    assert _run(code) == "['statements: 9, ceiling 8']"
+
+
+def test_public_definitions_leave_out_private_modules_and_names(tmp_path: Path) -> None:
+    source = "class A:\n    def method(self): ...\ndef f(): ...\ndef _g(): ...\n"
+    for name in ("open.py", "_closed.py"):
+        (tmp_path / name).write_text(source, encoding="utf-8")
+    code = (
+        "import size, sys; from pathlib import Path; size.ROOT = Path(sys.argv[1]);"
+        "print(size.public_definitions(sorted(size.ROOT.glob('*.py'))))"
+    )
+    assert _run(code, str(tmp_path)) == "2"
+
+
+def test_the_ceiling_names_what_the_size_prints() -> None:
+    import tomllib
+
+    ceiling = tomllib.loads((ROOT / "tools/ceiling.toml").read_text("utf-8"))
+    assert {"statements", "files", "public_definitions", "regular_expressions", "turn_functions"} <= set(
+        ceiling
+    )
