@@ -16,7 +16,7 @@ from jazzmine_dspy.memory.working.flow import ActiveFlowState, TurnCache
 from jazzmine_dspy.memory.working.records import PendingConfirmation, QueuedMessage, SlotState, ToolCallRecord
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.testing.working_memory.harness import (
+from jazzmine_dspy_conformance.working_memory.harness import (
     Suite,
     stored_flow,
     stored_state,

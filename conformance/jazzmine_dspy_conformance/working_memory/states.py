@@ -19,7 +19,7 @@ from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import MAX_BYTES, Presence, WorkingMemoryStore
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.text import MAX_ID
-from jazzmine_dspy.testing.working_memory.harness import (
+from jazzmine_dspy_conformance.working_memory.harness import (
     Harness,
     Suite,
     flow,

@@ -11,7 +11,7 @@ from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
 from jazzmine_dspy.memory.messages.store import ENHANCED_FIELDS, MessageStore
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Entity, LLMCallRecord, SlotEvent, ToolTrace
-from jazzmine_dspy.testing.messages.harness import Suite, conversation, message, trace
+from jazzmine_dspy_conformance.messages.harness import Suite, conversation, message, trace
 
 ENHANCED: dict[str, Any] = {
     "enhanced_message": "made complete",

@@ -15,8 +15,8 @@ import pytest_asyncio
 from jazzmine_dspy.memory.errors import StaleStateError
 from jazzmine_dspy.memory.working.state import SCHEMA_VERSION
 from jazzmine_dspy.memory.working.store import Presence, WorkingMemoryStore
-from jazzmine_dspy.testing.working_memory.harness import Harness, Suite, reply, stored_state
-from jazzmine_dspy.testing.working_memory.states import whole
+from jazzmine_dspy_conformance.working_memory.harness import Harness, Suite, reply, stored_state
+from jazzmine_dspy_conformance.working_memory.states import whole
 
 TTL = 100.0
 GOOD: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "conversation_id": "c1", "user_id": "u1"}

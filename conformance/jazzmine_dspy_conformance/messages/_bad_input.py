@@ -12,7 +12,7 @@ from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages.store import MessageStore
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import ToolTrace
-from jazzmine_dspy.testing.messages.harness import Harness, Suite, conversation, message, trace
+from jazzmine_dspy_conformance.messages.harness import Harness, Suite, conversation, message, trace
 
 
 def _altered(record: Any, **changes: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tests that every message store should pass. They need pytest and pytest-asyncio (the extra ``testing``).
+"""Tests that every message store must pass.
 
 Write a :class:`Harness` that makes empty stores, subclass :class:`MessageStoreSuite` in a test file, and return the
 harness from the fixture ``harness``. The parts of the suite can be subclassed one by one too.
@@ -22,14 +22,14 @@ import pytest
 # Before the import, so that a failure shows both sides of a comparison.
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("_bad_input", "_storing")))
 
-from jazzmine_dspy.testing.messages._bad_input import DamageSuite, LimitSuite  # noqa: E402
-from jazzmine_dspy.testing.messages._storing import (  # noqa: E402
+from jazzmine_dspy_conformance.messages._bad_input import DamageSuite, LimitSuite  # noqa: E402
+from jazzmine_dspy_conformance.messages._storing import (  # noqa: E402
     ConversationSuite,
     MessageSuite,
     TraceSuite,
     UpdateSuite,
 )
-from jazzmine_dspy.testing.messages.harness import Harness, Suite  # noqa: E402
+from jazzmine_dspy_conformance.messages.harness import Harness, Suite  # noqa: E402
 
 __all__ = [
     "ConversationSuite",

@@ -3,7 +3,7 @@
 Give the suite a harness over your store; every test gets a store of it::
 
     import pytest_asyncio
-    from jazzmine_dspy.testing.working_memory import Harness, WorkingMemoryConformance
+    from jazzmine_dspy_conformance.working_memory import Harness, WorkingMemoryConformance
 
     class MyHarness(Harness):
         ...
@@ -16,7 +16,7 @@ Give the suite a harness over your store; every test gets a store of it::
             await harness.close()
 
 Tests that need a method which the harness does not override are skipped. The parts can run one by one too: each is a
-class to derive from. Needs pytest and pytest-asyncio.
+class to derive from.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ pytest.register_assert_rewrite(
     *(f"{__name__}.{part}" for part in ("harness", "states", "damage", "turns", "operations"))
 )
 
-from jazzmine_dspy.testing.working_memory.damage import DamageSuite, ExpirySuite  # noqa: E402
-from jazzmine_dspy.testing.working_memory.harness import Harness, Suite  # noqa: E402
-from jazzmine_dspy.testing.working_memory.operations import OperationSuite  # noqa: E402
-from jazzmine_dspy.testing.working_memory.states import StateSuite  # noqa: E402
-from jazzmine_dspy.testing.working_memory.turns import TurnSuite  # noqa: E402
+from jazzmine_dspy_conformance.working_memory.damage import DamageSuite, ExpirySuite  # noqa: E402
+from jazzmine_dspy_conformance.working_memory.harness import Harness, Suite  # noqa: E402
+from jazzmine_dspy_conformance.working_memory.operations import OperationSuite  # noqa: E402
+from jazzmine_dspy_conformance.working_memory.states import StateSuite  # noqa: E402
+from jazzmine_dspy_conformance.working_memory.turns import TurnSuite  # noqa: E402
 
 
 class WorkingMemoryConformance(StateSuite, TurnSuite, OperationSuite, DamageSuite, ExpirySuite):

@@ -15,7 +15,7 @@ from jazzmine_dspy.memory.errors import StaleStateError, TurnLostError
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.memory.working.store import WorkingMemoryStore
 from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.testing.working_memory.harness import (
+from jazzmine_dspy_conformance.working_memory.harness import (
     BackgroundTurn,
     Harness,
     Suite,
