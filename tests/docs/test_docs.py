@@ -81,12 +81,11 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def closed_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example registers is forgotten after it."""
-    from jazzmine_dspy.datasets.importers import IMPORTERS
     from jazzmine_dspy.models import SLOT_TYPES
     from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS
     from jazzmine_dspy.program.decider import DECIDERS
 
-    for registry in (IMPORTERS, SLOT_TYPES, OPTIMIZERS, DECIDERS):
+    for registry in (SLOT_TYPES, OPTIMIZERS, DECIDERS):
         for name in ("_values", "_origins"):
             monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 

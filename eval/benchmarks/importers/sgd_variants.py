@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers import sgd
-from jazzmine_dspy.datasets.importers.importer import importer
-from jazzmine_dspy.datasets.importers.source_reader import SourceReader
+from importers import sgd
+from importers.source import PublicReader, source
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 
@@ -19,8 +18,7 @@ Names = dict[str, tuple[str, Mapping[str, str]]]
 """For each service of SGD its name in the variant, and there the names of its intents and slots."""
 
 
-@importer(
-    "sgd_x",
+@source(
     title="SGD-X, one variant",
     source="github.com/google-research-datasets/dstc8-schema-guided-dialogue (sgd_x)",
     licence="CC BY-SA 4.0",
@@ -35,14 +33,14 @@ Names = dict[str, tuple[str, Mapping[str, str]]]
     ),
     layout=sgd.layout,
 )
-def sgd_x(reader: SourceReader) -> Sequence[Flow]:
+def sgd_x(reader: PublicReader) -> Sequence[Flow]:
     """Read the schemas of a variant, and the dialogues of SGD three folders above, as the source publishes them."""
     flows: dict[str, Flow] = {}
     names: Names = {}
     originals = [_original(part.path) for part in reader.parts]
     for part, original in zip(reader.parts, originals, strict=True):
         schemas = [reader.document(path / _SCHEMA) for path in (original, part.path)]
-        names |= _names(schemas[0], schemas[1], part.path)
+        names |= _names(*schemas)
         flows |= {flow.name: flow for flow in sgd.schema_flows(part.path / _SCHEMA, reader)}
     translate = functools.partial(_in_variant, names=names)
     for part, original in zip(reader.parts, originals, strict=True):
@@ -63,25 +61,18 @@ def _original(path: Path) -> Path:
     )
 
 
-def _names(schema: Sequence[Any], variant: Sequence[Any], path: Path) -> Names:
-    try:
-        return {
-            one["service_name"]: (
-                other["service_name"],
-                {
-                    old["name"]: new["name"]
-                    for kind in ("intents", "slots")
-                    for old, new in zip(one[kind], other[kind], strict=True)
-                },
-            )
-            for one, other in zip(schema, variant, strict=True)
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise DatasetError(
-            f"The variant's schema is not of the same services as SGD's ({error})",
-            where=str(path / _SCHEMA),
-            remedy="Restore the source's schema.",
-        ) from error
+def _names(schema: Sequence[Any], variant: Sequence[Any]) -> Names:
+    return {
+        one["service_name"]: (
+            other["service_name"],
+            {
+                old["name"]: new["name"]
+                for kind in ("intents", "slots")
+                for old, new in zip(one[kind], other[kind], strict=True)
+            },
+        )
+        for one, other in zip(schema, variant, strict=True)
+    }
 
 
 def _in_variant(turns: Sequence[Any], names: Names) -> list[Any]:
@@ -102,8 +93,7 @@ def _frame(frame: Mapping[str, Any], service: str, names: Mapping[str, str]) -> 
     return changed
 
 
-@importer(
-    "multiwoz22",
+@source(
     title="MultiWOZ 2.2",
     source="github.com/budzianowski/multiwoz (data/MultiWOZ_2.2)",
     licence="MIT",
@@ -123,7 +113,7 @@ def _frame(frame: Mapping[str, Any], service: str, names: Mapping[str, str]) -> 
     ),
     layout=sgd.layout,
 )
-def multiwoz22(reader: SourceReader) -> Sequence[Flow]:
+def multiwoz22(reader: PublicReader) -> Sequence[Flow]:
     """Read folders of dialogues; ``schema.json`` lies in the folder above."""
     flows = sgd.flows_of(reader)
     for part in reader.parts:

@@ -6,15 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import assistant, importer, running, single, slot_command, user
-from jazzmine_dspy.datasets.importers.source_reader import (
-    BadRowError,
-    PartName,
-    SourceReader,
-    named_files,
-    one_file,
-    one_part,
-)
+from importers.labels import assistant, running, single, slot_command, user
+from importers.source import PublicReader, named_files, one_part, source
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models.commands import Ask, Command, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
@@ -26,13 +20,12 @@ _ANY = "dontcare"
 _VARIANTS = ("transcript_with_ellipsis", "transcript_with_coreference")
 
 
-def _gecor_layout(src: Path) -> dict[PartName, Path]:
+def _gecor_layout(src: Path) -> dict[str, Path]:
     """The source has one file: all dialogues are for training."""
     return {"train": src / "CamRest676_annotated.json" if src.is_dir() else src}
 
 
-@importer(
-    "gecor",
+@source(
     title="GECOR (CamRest676)",
     source="github.com/terryqj0107/GECOR",
     licence="CC BY 4.0",
@@ -50,11 +43,11 @@ def _gecor_layout(src: Path) -> dict[PartName, Path]:
     ),
     layout=_gecor_layout,
 )
-def gecor(reader: SourceReader) -> Sequence[Flow]:
+def gecor(reader: PublicReader) -> Sequence[Flow]:
     """Read lists of dialogues."""
     for part in reader.parts:
-        for line, data in reader.elements(part.path):
-            with reader.row(part.path, line):
+        for number, data in reader.items(part.path):
+            with reader.row(part.path, number):
                 turns: list[LabelledTurn] = []
                 values: dict[str, str] = {}
                 for item in data["dial"]:
@@ -86,8 +79,7 @@ def _gecor_turn(item: Mapping[str, Any], number: int, values: dict[str, str]) ->
     return user(text, before, enhanced=enhanced, flows=flows, commands=tuple(commands) or None)
 
 
-@importer(
-    "canard",
+@source(
     title="CANARD",
     source="github.com/aagohary/canard (data/release)",
     licence="CC BY-SA 4.0",
@@ -99,13 +91,12 @@ def _gecor_turn(item: Mapping[str, Any], number: int, values: dict[str, str]) ->
     left_out=("No flows, commands, intents or sentiments: the source labels rewrites alone.",),
     layout=named_files(".json"),
 )
-def canard(reader: SourceReader) -> Sequence[Flow]:
+def canard(reader: PublicReader) -> Sequence[Flow]:
     """Read lists of questions with their history."""
     for part in reader.parts:
-        path = one_file(part, ".json")
         chats: dict[str, list[LabelledTurn]] = {}
-        for line, item in reader.elements(path):
-            with reader.row(path, line):
+        for number, item in reader.items(part.path):
+            with reader.row(part.path, number):
                 title, section, *history = item["History"]
                 before = StateBefore(entities=(EntityView(name=title, attributes=(section,)),))
                 question = user(item["Question"], before, enhanced=item["Rewrite"])
@@ -119,8 +110,7 @@ def canard(reader: SourceReader) -> Sequence[Flow]:
 _RESOLVED = "evaluation_topics_annotated_resolved_v1.0.tsv"
 
 
-@importer(
-    "treccast",
+@source(
     title="TREC CAsT",
     source="github.com/daltonj/treccastweb",
     licence="MIT",
@@ -134,15 +124,15 @@ _RESOLVED = "evaluation_topics_annotated_resolved_v1.0.tsv"
     ),
     layout=one_part(),
 )
-def treccast(reader: SourceReader) -> Sequence[Flow]:
+def treccast(reader: PublicReader) -> Sequence[Flow]:
     """Read files of topics, of 2019 with the file of resolved questions near them."""
-    path = reader.beside(_RESOLVED)
+    path = reader.near(_RESOLVED)
     pairs = (line.partition("\t") for _, line in reader.lines(path)) if path else ()
     resolved = {number: text.strip() for number, _, text in pairs}
     for part in reader.parts:
         for path in sorted(part.path.glob("*topics*.json")) if part.path.is_dir() else [part.path]:
-            for line, topic in reader.elements(path):
-                with reader.row(path, line):
+            for number, topic in reader.items(path):
+                with reader.row(path, number):
                     turns = tuple(
                         user(
                             item["raw_utterance"],
@@ -157,8 +147,7 @@ def treccast(reader: SourceReader) -> Sequence[Flow]:
     return []
 
 
-@importer(
-    "disfl_qa",
+@source(
     title="Disfl-QA",
     source="github.com/google-research-datasets/Disfl-QA",
     licence="CC BY 4.0",
@@ -168,17 +157,13 @@ def treccast(reader: SourceReader) -> Sequence[Flow]:
     left_out=("No flows, commands, intents or sentiments, which the source does not label.",),
     layout=named_files(".json"),
 )
-def disfl_qa(reader: SourceReader) -> Sequence[Flow]:
+def disfl_qa(reader: PublicReader) -> Sequence[Flow]:
     """Read objects of pairs by the id of their question in SQuAD."""
     for part in reader.parts:
-        path = one_file(part, ".json")
-        for name, rows in reader.members(path).items():
-            for line, pair in rows:
-                with reader.row(path, line):
-                    labels = Labels(enhanced=pair["original"].strip())
-                    reader.add(
-                        part, single(f"disfl_qa-{part.name}-{name}", pair["disfluent"].strip(), labels)
-                    )
+        for number, (name, pair) in reader.items(part.path):
+            with reader.row(part.path, number):
+                labels = Labels(enhanced=pair["original"].strip())
+                reader.add(part, single(f"disfl_qa-{part.name}-{name}", pair["disfluent"].strip(), labels))
     return []
 
 
@@ -186,17 +171,16 @@ _CONTINUES = {"0": True, "1": False}
 _FIRST = "-1"
 
 
-def _tiage_layout(src: Path) -> dict[PartName, Path]:
+def _tiage_layout(src: Path) -> dict[str, Path]:
     """The files ``anno_train.json``, ``anno_dev.json`` and ``anno_test.json``, which may lie in a folder each."""
     if src.is_file():
         return {"train": src}
-    names: tuple[PartName, ...] = ("train", "dev", "test")
+    names: tuple[str, ...] = ("train", "dev", "test")
     files = {name: [src / f"anno_{name}.json", src / name / f"anno_{name}.json"] for name in names}
     return {name: path for name, paths in files.items() for path in paths if path.is_file()}
 
 
-@importer(
-    "tiage",
+@source(
     title="TIAGE",
     source="github.com/HuiyuanXie/tiage (data/personachat/anno)",
     licence="MIT",
@@ -211,19 +195,18 @@ def _tiage_layout(src: Path) -> dict[PartName, Path]:
     ),
     layout=_tiage_layout,
 )
-def tiage(reader: SourceReader) -> Sequence[Flow]:
+def tiage(reader: PublicReader) -> Sequence[Flow]:
     """Read objects of dialogues. One with a message that cannot be read is left out, since its speakers are unknown."""
     for part in reader.parts:
-        path = part.path / f"anno_{part.name.partition('_')[0]}.json" if part.path.is_dir() else part.path
-        for name, rows in reader.members(path).items():
-            with reader.row(path, rows[0][0]):
+        for number, (name, rows) in reader.items(part.path):
+            with reader.row(part.path, number):
                 turns = []
-                for number, (_, (text, mark)) in enumerate(rows):
+                for place, (text, mark) in enumerate(rows):
                     if mark not in (*_CONTINUES, _FIRST):
                         raise BadRowError(f"Unknown mark {mark!r}")
                     labels: dict[str, Any] = (
                         {"is_continuation": _CONTINUES[mark]} if mark in _CONTINUES else {}
                     )
-                    turns.append(assistant(text) if number % 2 else user(text, **labels))
+                    turns.append(assistant(text) if place % 2 else user(text, **labels))
                 reader.add(part, LabelledConversation(id=f"tiage-{part.name}-{name}", turns=tuple(turns)))
     return []

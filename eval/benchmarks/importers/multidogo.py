@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from jazzmine_dspy.datasets.importers.importer import (
-    OUT_OF_SCOPE,
-    importer,
-    labels_in,
-    running,
-    slot_command,
-    text_slots,
-    user,
-    words,
-)
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, named_files, one_file
+from importers.labels import OUT_OF_SCOPE, labels_in, running, slot_command, text_slots, user
+from importers.source import PublicReader, named_files, source
+from jazzmine_dspy.datasets.importers.label_flows import words
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.commands import ChitChat, Command, StartFlow
 from jazzmine_dspy.models.flows import Flow
@@ -29,8 +22,7 @@ _SMALL_TALK = {"openinggreeting", "closinggreeting", "thankyou"}
 _COLUMNS = ("conversationId", "utterance", "slot-labels", "intent")
 
 
-@importer(
-    "multidogo",
+@source(
     title="MultiDoGO, one domain",
     source="github.com/awslabs/multi-domain-goal-oriented-dialogues-dataset",
     licence="CDLA-Permissive 1.0",
@@ -50,16 +42,15 @@ _COLUMNS = ("conversationId", "utterance", "slot-labels", "intent")
     ),
     layout=named_files(".tsv"),
 )
-def multidogo(reader: SourceReader) -> Sequence[Flow]:
+def multidogo(reader: PublicReader) -> Sequence[Flow]:
     """Read TSV files of the turns of one domain."""
     slots: set[str] = set()
     for part in reader.parts:
-        path = one_file(part, ".tsv")
         chats: dict[str, _Chat] = {}
         for line, (name, text, tags, intent) in reader.csv(
-            path, [column.casefold() for column in _COLUMNS], "\t"
+            part.path, [column.casefold() for column in _COLUMNS], "\t"
         ):
-            with reader.row(path, line):
+            with reader.row(part.path, line):
                 chats.setdefault(name, _Chat()).add(text, tags.split(), intent.split("<div>"), slots)
         for name, chat in chats.items():
             if chat.turns:

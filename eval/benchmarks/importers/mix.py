@@ -6,14 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jazzmine_dspy.datasets.importers.importer import importer, labels_in, single, text_slots, words
-from jazzmine_dspy.datasets.importers.source_reader import (
-    BadRowError,
-    Part,
-    SourceReader,
-    named_files,
-    one_file,
-)
+from importers.labels import labels_in, single, text_slots
+from importers.source import PublicReader, named_files, source
+from jazzmine_dspy.datasets.importers.label_flows import words
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part
 from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
 from jazzmine_dspy.models.flows import Flow
@@ -21,24 +17,22 @@ from jazzmine_dspy.models.flows import Flow
 
 class _Message(NamedTuple):
     part: Part
-    path: Path
     line: int
     text: str
     intents: tuple[str, ...]
     slots: tuple[tuple[str, str], ...]
 
 
-def _read(kind: str, reader: SourceReader) -> Sequence[Flow]:
+def _read(kind: str, reader: PublicReader) -> Sequence[Flow]:
     messages: list[_Message] = []
     for part in reader.parts:
-        path = one_file(part, ".txt")
-        for line, block in _blocks(reader, path):
-            with reader.row(path, line):
-                messages.append(_message(part, path, line, block))
+        for line, block in _blocks(reader, part.path):
+            with reader.row(part.path, line):
+                messages.append(_message(part, line, block))
     owners = _owners(messages)
     unclear = 0
     for message in messages:
-        with reader.row(message.path, message.line):
+        with reader.row(message.part.path, message.line):
             commands = _commands(message, owners)
             unclear += commands is None
             labels = Labels(flows=message.intents, intent=message.intents[0], commands=commands)
@@ -58,7 +52,7 @@ def _read(kind: str, reader: SourceReader) -> Sequence[Flow]:
     return flows
 
 
-def _blocks(reader: SourceReader, path: Path) -> Iterator[tuple[int, list[str]]]:
+def _blocks(reader: PublicReader, path: Path) -> Iterator[tuple[int, list[str]]]:
     first, block = 1, list[str]()
     for line, text in [*reader.lines(path), (0, "")]:
         if text.strip():
@@ -69,7 +63,7 @@ def _blocks(reader: SourceReader, path: Path) -> Iterator[tuple[int, list[str]]]
             block = []
 
 
-def _message(part: Part, path: Path, line: int, block: list[str]) -> _Message:
+def _message(part: Part, line: int, block: list[str]) -> _Message:
     *tagged, last = (text.split() for text in block)
     if len(last) != 1:
         raise BadRowError("The block does not end with a line of intents")
@@ -89,7 +83,7 @@ def _message(part: Part, path: Path, line: int, block: list[str]) -> _Message:
         elif tag != "O":
             slots.append((slot, token))
         inside = slot
-    return _Message(part, path, line, " ".join(token for token, _ in tagged), intents, tuple(slots))
+    return _Message(part, line, " ".join(token for token, _ in tagged), intents, tuple(slots))
 
 
 def _owners(messages: Sequence[_Message]) -> dict[str, set[str]]:
@@ -138,8 +132,7 @@ _LEFT_OUT = (
 )
 
 
-@importer(
-    "mixsnips",
+@source(
     title="MixSNIPS (clean)",
     source="github.com/LooperXX/AGIF (data/MixSNIPS_clean)",
     licence="GPL-2.0 (the repository's)",
@@ -148,13 +141,12 @@ _LEFT_OUT = (
     layout=named_files(".txt", "MixSNIPS_clean"),
     out_of_scope_share=0.0,
 )
-def mixsnips(reader: SourceReader) -> Sequence[Flow]:
+def mixsnips(reader: PublicReader) -> Sequence[Flow]:
     """Read MixSNIPS files; they need no other file."""
     return _read("mixsnips", reader)
 
 
-@importer(
-    "mixatis",
+@source(
     title="MixATIS (clean)",
     source="github.com/LooperXX/AGIF (data/MixATIS_clean)",
     licence="GPL-2.0 (the repository's); ATIS itself was distributed by the LDC",
@@ -163,6 +155,6 @@ def mixsnips(reader: SourceReader) -> Sequence[Flow]:
     layout=named_files(".txt", "MixATIS_clean"),
     out_of_scope_share=0.0,
 )
-def mixatis(reader: SourceReader) -> Sequence[Flow]:
+def mixatis(reader: PublicReader) -> Sequence[Flow]:
     """Read MixATIS files; they need no other file."""
     return _read("mixatis", reader)

@@ -9,19 +9,10 @@ from typing import Any
 
 import yaml
 
-from jazzmine_dspy.datasets.importers.importer import (
-    assistant,
-    importer,
-    labels_in,
-    of_label,
-    running,
-    single,
-    slot_command,
-    text_slots,
-    user,
-    words,
-)
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
+from importers.labels import assistant, labels_in, of_label, running, single, slot_command, text_slots, user
+from importers.source import PublicReader, one_part, source
+from jazzmine_dspy.datasets.importers.label_flows import words
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
 from jazzmine_dspy.models.flows import Flow
@@ -31,8 +22,7 @@ _ENTITY = re.compile(r"\[(?P<text>[^\]]+)\](?:\((?P<name>[^)]+)\)|(?P<facts>\{[^
 _NO_FLOW = {"out_of_scope", "nlu_fallback"}
 
 
-@importer(
-    "rasa_nlu",
+@source(
     title="Rasa NLU training data",
     source="a Rasa project (data/nlu.yml)",
     licence="the project's own",
@@ -49,7 +39,7 @@ _NO_FLOW = {"out_of_scope", "nlu_fallback"}
     ),
     layout=one_part("data"),
 )
-def rasa_nlu(reader: SourceReader) -> Sequence[Flow]:
+def rasa_nlu(reader: PublicReader) -> Sequence[Flow]:
     """Read YAML files; files without the key ``nlu`` are passed over."""
     slots: dict[str, set[str]] = {}
     for part in reader.parts:
@@ -76,10 +66,10 @@ def yaml_files(path: Path) -> list[Path]:
     return sorted([*path.rglob("*.yml"), *path.rglob("*.yaml")]) if path.is_dir() else [path]
 
 
-def yaml_node(reader: SourceReader, path: Path) -> Any:
+def yaml_node(reader: PublicReader, path: Path) -> Any:
     """A YAML file as a tree of nodes, which know their lines; a file that is not YAML is left out."""
     try:
-        return yaml.compose(reader.text(path), Loader=yaml.SafeLoader)
+        return yaml.compose(reader.bytes(path), Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reader.bad(
@@ -99,7 +89,7 @@ def elements(node: Any) -> list[Any]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def _examples(reader: SourceReader, path: Path) -> Iterator[tuple[int, str, str]]:
+def _examples(reader: PublicReader, path: Path) -> Iterator[tuple[int, str, str]]:
     """Each example with its line and its intent."""
     for node in elements(members(yaml_node(reader, path)).get("nlu")):
         facts = members(node)
@@ -127,8 +117,7 @@ def _entity(match: re.Match[str]) -> tuple[str, str]:
 _FINISHED = ("flow_completed", "flow_cancelled")
 
 
-@importer(
-    "calm_e2e",
+@source(
     title="Rasa CALM end-to-end tests",
     source="a Rasa project (e2e_tests)",
     licence="the project's own",
@@ -147,7 +136,7 @@ _FINISHED = ("flow_completed", "flow_cancelled")
     ),
     layout=one_part("e2e_tests", "tests"),
 )
-def calm_e2e(reader: SourceReader) -> Sequence[Flow]:
+def calm_e2e(reader: PublicReader) -> Sequence[Flow]:
     """Read YAML files; files without the key ``test_cases`` are passed over."""
     slots: dict[str, set[str]] = {}
     for part in reader.parts:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import OUT_OF_SCOPE, importer, running, words
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
+from importers.labels import OUT_OF_SCOPE, running
+from importers.source import PublicReader, one_part, source
+from jazzmine_dspy.datasets.importers.label_flows import words
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
-from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.parsing import MalformedError, from_json
 from jazzmine_dspy.models.turn import MAX_TEXT
 
 _ONLY_ABLE = "I am only able to "
@@ -31,8 +31,7 @@ _TALK = {"hello", "anything_else", "goodbye_1", "goodbye_2", _REFUSED, _FREE}
 """Replies that do nothing for a task."""
 
 
-@importer(
-    "star",
+@source(
     title="STAR",
     source="github.com/RasaHQ/STAR",
     licence="MIT",
@@ -55,43 +54,22 @@ _TALK = {"hello", "anything_else", "goodbye_1", "goodbye_2", _REFUSED, _FREE}
     ),
     layout=one_part("dialogues"),
 )
-def star(reader: SourceReader) -> Sequence[Flow]:
+def star(reader: PublicReader) -> Sequence[Flow]:
     """Read folders of dialogues; the folder ``tasks`` near them lists the tasks."""
-    folder = reader.beside("tasks")
-    if folder is None:
-        raise DatasetError(
-            "There is no folder 'tasks' near the dialogues",
-            where=reader.where,
-            remedy="Name the folder that holds it as SRC.",
-        )
-    replies: dict[str, dict[str, str]] = {}
-    for path in sorted(folder.glob("*/*.json")):
-        if path.name in ("responses.json", "template.json"):
-            continue
-        data = reader.document(path)
-        if not isinstance(data, dict) or not isinstance(data.get("replies"), dict):
-            raise DatasetError(
-                "The task has no replies", where=str(path), remedy="Restore the source's file."
-            )
-        replies[path.parent.name] = data["replies"]
-    if not replies:
-        raise DatasetError(
-            "The folder 'tasks' holds no task", where=str(folder), remedy="Restore the source's folder."
-        )
-    slots = _slots(reader.beside("apis"), reader)
+    files = [
+        path
+        for path in sorted(reader.required("tasks").glob("*/*.json"))
+        if path.name not in ("responses.json", "template.json")
+    ]
+    replies: dict[str, dict[str, str]] = {
+        path.parent.name: reader.document(path)["replies"] for path in files
+    }
+    slots = _slots(reader.near("apis"), reader)
     owners = _owners(replies)
     for part in reader.parts:
         for path in _dialogues(part.path):
-            text = reader.text(path)
-            try:
-                data = from_json(text)
-            except MalformedError as error:
-                reader.bad(path, error.line or 1, "The dialogue is not JSON")
-                continue
             with reader.row(path, 1):
-                if not isinstance(data, dict) or not isinstance(data.get("Events"), list):
-                    raise BadRowError("The file is no dialogue: it has no Events")
-                turns = _label_turns(data, frozenset(replies), owners)
+                turns = _label_turns(reader.document(path), frozenset(replies), owners)
                 reader.add(part, LabelledConversation(id=f"star-{part.name}-{path.stem}", turns=turns))
     return [
         Flow(
@@ -119,7 +97,7 @@ def _description(name: str, replies: dict[str, str]) -> str:
     return able[:1].upper() + able[1:] if able_to and able else words(name)
 
 
-def _slots(folder: Path | None, reader: SourceReader) -> dict[str, tuple[Slot, ...]]:
+def _slots(folder: Path | None, reader: PublicReader) -> dict[str, tuple[Slot, ...]]:
     slots: dict[str, tuple[Slot, ...]] = {}
     for path in sorted(folder.rglob("*.json")) if folder else ():
         with reader.row(path, 1):

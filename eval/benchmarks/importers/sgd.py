@@ -6,14 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import importer, slot_command
-from jazzmine_dspy.datasets.importers.source_reader import (
-    BadRowError,
-    Part,
-    PartName,
-    SourceReader,
-    named_files,
-)
+from importers.labels import slot_command
+from importers.source import PublicReader, named_files, source
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models import commands as c
 from jazzmine_dspy.models.base import FrozenMap
@@ -30,13 +25,12 @@ _FAREWELL = {"THANK_YOU", "GOODBYE"}
 Values = dict[str, Any]
 
 
-def layout(src: Path) -> dict[PartName, Path]:
+def layout(src: Path) -> dict[str, Path]:
     """The folders ``train``, ``dev`` and ``test``; a folder of dialogues alone is for training."""
     return named_files("")(src) or {"train": src}
 
 
-@importer(
-    "sgd",
+@source(
     title="Schema-Guided Dialogue",
     source="github.com/google-research-datasets/dstc8-schema-guided-dialogue",
     licence="CC BY-SA 4.0",
@@ -61,7 +55,7 @@ def layout(src: Path) -> dict[PartName, Path]:
     ),
     layout=layout,
 )
-def sgd(reader: SourceReader) -> Sequence[Flow]:
+def sgd(reader: PublicReader) -> Sequence[Flow]:
     """Read folders of dialogues, each with its schema; services of the same name are the same service."""
     flows = flows_of(reader)
     for part in reader.parts:
@@ -70,21 +64,15 @@ def sgd(reader: SourceReader) -> Sequence[Flow]:
     return list(flows.values())
 
 
-def flows_of(reader: SourceReader) -> dict[str, Flow]:
+def flows_of(reader: PublicReader) -> dict[str, Flow]:
     """The flows of the schemas beside the parts, by name.
 
     Raises:
         DatasetError: there is no schema, or two define a flow differently.
     """
-    paths = {path: None for part in reader.parts if (path := reader.beside(_SCHEMA, parts=[part]))}
-    if not paths and (path := reader.beside(_SCHEMA)):
-        paths[path] = None
+    paths = {path: None for part in reader.parts if (path := reader.near(_SCHEMA, part=part))}
     if not paths:
-        raise DatasetError(
-            f"There is no {_SCHEMA} beside the dialogues",
-            where=reader.where,
-            remedy="Put the schema into the folder of the dialogues, as its source has it.",
-        )
+        paths[reader.required(_SCHEMA)] = None
     flows: dict[str, Flow] = {}
     for path in paths:
         for flow in schema_flows(path, reader):
@@ -98,7 +86,7 @@ def flows_of(reader: SourceReader) -> dict[str, Flow]:
 
 
 def read_dialogues(
-    reader: SourceReader,
+    reader: PublicReader,
     part: Part,
     folder: Path,
     flows: Mapping[str, Flow],
@@ -121,10 +109,8 @@ def read_dialogues(
     if folder.is_dir():
         files = sorted(file for file in folder.glob("*.json") if file.name != _SCHEMA)
     for path in files:
-        for line, data in reader.elements(path):
-            with reader.row(path, line):
-                if not isinstance(data, dict) or not isinstance(data.get("turns"), list):
-                    raise BadRowError("The element is no dialogue: it has no turns")
+        for number, data in reader.items(path):
+            with reader.row(path, number):
                 name = str(data["dialogue_id"])
                 if name in names:
                     raise BadRowError(f"The dialogue {name!r} was read already")
@@ -135,7 +121,7 @@ def read_dialogues(
                 names.add(name)
 
 
-def note_unlabelled(reader: SourceReader) -> None:
+def note_unlabelled(reader: PublicReader) -> None:
     """Note the number of messages that have labels, but no commands."""
     labels = [
         turn.labels
@@ -153,20 +139,9 @@ def note_unlabelled(reader: SourceReader) -> None:
 # --- the schema ------------------------------------------------------------------------------------
 
 
-def schema_flows(path: Path, reader: SourceReader) -> list[Flow]:
-    """A flow for each intent of each service of a schema, named SERVICE.INTENT.
-
-    Raises:
-        DatasetError: the file is not a list of services with intents and slots.
-    """
-    try:
-        return [_flow(service, intent) for service in reader.document(path) for intent in service["intents"]]
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DatasetError(
-            f"The schema is no list of services with intents and slots ({error})",
-            where=str(path),
-            remedy="Restore the source's schema.",
-        ) from error
+def schema_flows(path: Path, reader: PublicReader) -> list[Flow]:
+    """A flow for each intent of each service of a schema, named SERVICE.INTENT."""
+    return [_flow(service, intent) for service in reader.document(path) for intent in service["intents"]]
 
 
 def _flow(service: dict[str, Any], intent: dict[str, Any]) -> Flow:

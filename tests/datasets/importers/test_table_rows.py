@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from jazzmine_dspy.datasets.importers import ImportReport, import_dataset
-from jazzmine_dspy.models.errors import DatasetError
 
 
 def imported(folder: Path, places: tuple[str, ...]) -> tuple[ImportReport, list[str]]:
@@ -108,35 +105,3 @@ def test_a_first_line_may_name_the_delimiter(tmp_path: Path, first: str, end: st
     [data] = map(json.loads, (tmp_path / "made" / "conversations.jsonl").read_text("utf-8").splitlines())
     assert data["turns"][0]["text"] == "well, well, well"
     assert [bad.line for bad in report.bad_rows] == [4]
-
-
-def archive(name: str, mime: str = "") -> bytes:
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as made:
-        if mime:
-            made.writestr("mimetype", mime, zipfile.ZIP_STORED)
-        made.writestr(name, "<workbook/>")
-    return held.getvalue()
-
-
-@pytest.mark.row("D3")
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "banking77"])
-@pytest.mark.parametrize("encoding", [None, "cp1252"])
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (archive("xl/workbook.xml"), "is a workbook, .*Save the sheet as CSV"),
-        (archive("content.xml", "application/vnd.oasis.opendocument.spreadsheet"), "is a workbook, .*as CSV"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "is an Excel workbook, .*Save the sheet as CSV"),
-        (archive("train.csv"), "is a ZIP archive, .*Unpack it"),
-    ],
-)
-def test_a_workbook_in_place_of_a_table_is_called_one(
-    tmp_path: Path, kind: str, encoding: str | None, content: bytes, told: str
-) -> None:
-    path = tmp_path / "table.csv"
-    path.write_bytes(content)
-    options = {} if kind == "banking77" else {"encoding": encoding}
-    with pytest.raises(DatasetError, match=f"(?s){told}"):
-        import_dataset(kind, path, out=tmp_path / "made", **options)
-    assert not (tmp_path / "made").exists()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine_dspy.datasets.importers import ImportReport, import_dataset
+from jazzmine_dspy.datasets.importers import ImportReport
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
+sys.path.append(str(Path(__file__).resolve().parents[3] / "eval" / "benchmarks"))
 
 
 @pytest.fixture
@@ -27,11 +29,13 @@ def source(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def imported(tmp_path: Path) -> Callable[..., tuple[ImportReport, dict[str, Any]]]:
-    """Imports, and gives the report and the conversations by id as they are in the file."""
+    """Converts, and gives the report and the conversations by id as they are in the file."""
 
     def run(kind: str, src: Path | None = None, **options: Any) -> tuple[ImportReport, dict[str, Any]]:
         out = options.pop("out", tmp_path / "made")
-        report = import_dataset(kind, src, out=out, **options)
+        from importers import SOURCES
+
+        report = SOURCES[kind].convert(src, out=out, **options)
         lines = (out / "conversations.jsonl").read_text("utf-8").splitlines()
         return report, {data["id"]: data for data in map(json.loads, lines)}
 
@@ -40,7 +44,7 @@ def imported(tmp_path: Path) -> Callable[..., tuple[ImportReport, dict[str, Any]
 
 @pytest.fixture
 def labels(imported: Any) -> Callable[..., dict[str, Any]]:
-    """Imports a kind's fixture, and gives the labels of all messages by text."""
+    """Converts a kind's fixture, and gives the labels of all messages by text."""
 
     def run(kind: str, **options: Any) -> dict[str, Any]:
         _, found = imported(kind, FIXTURES / kind, **options)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import importer, single
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, SourceReader, one_part
+from importers.labels import single
+from importers.source import PublicReader, one_part, source
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
 from jazzmine_dspy.models.commands import ChitChat, Command, Handoff, Repeat, SetSlot, StartFlow
-from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot
 
 ACTS = (
@@ -46,8 +46,7 @@ class _Ontology:
         )
 
 
-@importer(
-    "nlupp",
+@source(
     title="NLU++",
     source="github.com/PolyAI-LDN/task-specific-datasets (nlupp)",
     licence="CC BY 4.0",
@@ -69,16 +68,10 @@ class _Ontology:
     ),
     layout=one_part("data"),
 )
-def nlupp(reader: SourceReader) -> Sequence[Flow]:
-    """Read folds; a fold's domain is its folder's name, or what its intents belong to."""
-    path = reader.beside("ontology.json", "data")
-    if path is None:
-        raise DatasetError(
-            "There is no ontology.json near the folds",
-            where=reader.where,
-            remedy="Name its folder as SRC, or put it beside the folds.",
-        )
-    ontology = _ontology(path, reader)
+def nlupp(reader: PublicReader) -> Sequence[Flow]:
+    """Read folds; ``ontology.json`` near them lists the intents and slots of each domain."""
+    data = reader.document(reader.required("ontology.json", "data"))
+    ontology = _Ontology(data["intents"], data["slots"])
     domains: set[str] = set()
     for part in reader.parts:
         files = [part.path]
@@ -88,30 +81,15 @@ def nlupp(reader: SourceReader) -> Sequence[Flow]:
                 key=lambda file: (file.parent.name, len(file.stem), file.stem),
             )
         for file in files:
-            rows = reader.elements(file)
+            rows = list(reader.items(file))
             own = _domains(file, rows, ontology)
             domains |= own
             intents, slots = ontology.of(own)
-            for number, (line, item) in enumerate(rows, start=1):
-                with reader.row(file, line):
+            for number, item in rows:
+                with reader.row(file, number):
                     name = f"nlupp-{part.name}-{file.parent.name}-{file.stem}-{number:04d}"
                     reader.add(part, _conversation(name, item, intents, slots))
     return _flows(ontology, domains)
-
-
-def _ontology(path: Path, reader: SourceReader) -> _Ontology:
-    data = reader.document(path)
-    try:
-        ontology = _Ontology(data["intents"], data["slots"])
-        for item in (*ontology.intents.values(), *ontology.slots.values()):
-            item["description"], list(item["domain"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DatasetError(
-            f"The ontology lacks intents, slots, their descriptions or domains ({error})",
-            where=str(path),
-            remedy="Name the folder of the ontology as its source publishes it.",
-        ) from error
-    return ontology
 
 
 def _domains(file: Path, rows: Sequence[tuple[int, Any]], ontology: _Ontology) -> set[str]:
