@@ -35,7 +35,7 @@ help:
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
-	@echo "make build        sdist and wheel in dist/;  make clean  removes what was generated"
+	@echo "make build        the wheels in dist/;  make clean  removes what was generated"
 
 # Two stamps, so that quickstart need not wait for the tools of development.
 setup: $(VENV)/.installed
@@ -49,7 +49,7 @@ $(VENV)/.installed: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/p
 	$(BIN)/python tools/install.py optimize,local
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps.txt tools/no-deps-dev.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml conformance/pyproject.toml tools/install.py tools/no-deps.txt tools/no-deps-dev.txt | $(BIN)/python
 	$(BIN)/python tools/install.py langgraph,optimize,local,redact,sql,dev
 	@touch $(VENV)/.installed $@
 
@@ -158,7 +158,7 @@ bench-first-hour: setup-dev
 	$(BIN)/python tools/bench_first_hour.py $(HOUR)
 
 build: setup-dev
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./conformance
 
 clean:
 	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks dist $(QUICKSTART)

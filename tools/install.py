@@ -40,6 +40,7 @@ def main(extras: str) -> int:
     # The editable install needs editables at run time, which uv does not find out by itself.
     wanted = [["editables>=0.5", "-e", f".[{extras}]"], ["--no-deps", "-r", "tools/no-deps.txt"]]
     if "dev" in extras.split(","):
+        wanted[0] += ["-e", "./conformance"]
         wanted[1] += ["-r", "tools/no-deps-dev.txt"]
     if run([*PIP, "install", "--quiet", "uv"]):
         uv = [str(Path(sys.executable).parent / "uv"), "pip", "install", "--python", sys.executable]

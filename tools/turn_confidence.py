@@ -21,12 +21,12 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
+from importers import SOURCES
 from understanding.rehearsal import judged, staged
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.datasets import Example, load_dataset
-from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -120,7 +120,7 @@ def _suite() -> list[ConfidenceRow]:
 
 def _sgd() -> list[ConfidenceRow]:
     with tempfile.TemporaryDirectory() as folder:
-        import_dataset("sgd", DATA / "sgd" / "dev", out=Path(folder) / "sgd")
+        SOURCES["sgd"].convert(DATA / "sgd" / "dev", out=Path(folder) / "sgd")
         flows, examples = _examples(Path(folder) / "sgd")
         rows = confidence_rows(_decided(flows, examples), flows)
     return [row._replace(weight=ELSEWHERE) for row in _of("sgd", rows)]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperArgument, TyperCommand
 
 from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output
 
@@ -16,40 +15,24 @@ if TYPE_CHECKING:
     from jazzmine_dspy.datasets.candidates import Candidates
 
 
-class ImportCommand(TyperCommand):
-    """Lists the kinds in its help: they are looked up when the help is shown, not at each start."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the help, with the kinds that are registered now."""
-        from jazzmine_dspy.datasets.importers import IMPORTERS
-
-        for parameter in self.params:
-            if isinstance(parameter, TyperArgument) and parameter.name == "kind":
-                parameter.help = f"One of: {', '.join(IMPORTERS)}."
-        super().format_help(ctx, formatter)
-
-
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is imported.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="csv, jsonl or candidates.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write the dataset to.")],
     src: Annotated[
-        Path | None, typer.Argument(metavar="[SRC]", help="The source's file or folder, as published.")
+        Path | None, typer.Argument(metavar="[SRC]", help="The file; candidates: or their folder.")
     ] = None,
     split: Annotated[
         list[str] | None,
         typer.Option(
             "--split",
             metavar="NAME=PATH",
-            help="A part and its file or folder: train, dev (divided), dev_a, dev_b or test. May be repeated.",
+            help="A part and its file: train, dev (divided), dev_a, dev_b or test. May be repeated.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the division of dev, or of train.")] = 0,
     dev_share: Annotated[
         float, typer.Option("--dev-share", help="Share of train that becomes dev where there is no dev part.")
     ] = 0.2,
-    examples: Annotated[
-        int, typer.Option("--examples", min=0, help="Training messages that each flow takes as its examples.")
-    ] = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a row was left out.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a dataset in --out.")] = False,
     columns: Annotated[
@@ -73,7 +56,7 @@ def import_(
     ] = None,
     _json: AsJson = False,
 ) -> None:
-    """Import a table of one's own (csv, jsonl), or a public dataset in its original format.
+    """Import a table (csv, jsonl), or candidates that "datasets export" wrote.
 
     A row that cannot be read is left out, counted and shown; with --strict the exit code is then 1.
     """
@@ -86,7 +69,6 @@ def import_(
         splits=[(name, Path(path)) for name, path in _pairs(split or (), "--split", "NAME=PATH")],
         seed=seed,
         dev_share=dev_share,
-        examples=examples,
         replace=replace,
         columns=_columns(columns or ()),
         encoding=encoding,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from jazzmine_dspy.cli._datasets_exchange import ImportCommand, export, import_
+from jazzmine_dspy.cli._datasets_exchange import export, import_
 from jazzmine_dspy.cli._output import BAD_INPUT, CHECK_FAILED, AsJson, failure_of, output, table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SIZES = (
 )  # fmt: skip
 
 
-app.command("import", cls=ImportCommand)(import_)
+app.command("import")(import_)
 
 
 @app.command("split")

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 import redis_servers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "conformance" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 COMPILED = ROOT / "optimize" / "programs" / "support" / "manifest.json"
 MADE_LATER: set[str] = set()
@@ -81,12 +81,11 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def closed_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example registers is forgotten after it."""
-    from jazzmine_dspy.datasets.importers import IMPORTERS
     from jazzmine_dspy.models import SLOT_TYPES
     from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS
     from jazzmine_dspy.program.decider import DECIDERS
 
-    for registry in (IMPORTERS, SLOT_TYPES, OPTIMIZERS, DECIDERS):
+    for registry in (SLOT_TYPES, OPTIMIZERS, DECIDERS):
         for name in ("_values", "_origins"):
             monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 

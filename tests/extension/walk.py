@@ -1,4 +1,4 @@
-"""Run as a process of its own: imports a source, compiles, decides, serves and evaluates with what a package adds.
+"""Run as a process of its own: imports tables, compiles, decides, serves and evaluates with what a package adds.
 
 The argument ``decorators`` imports the package's files first; ``installed`` leaves it to the entry points. The last
 line that is printed is a JSON document of what came out.
@@ -41,8 +41,11 @@ async def talk() -> list[dict[str, Any]]:
 
 
 def walk() -> dict[str, Any]:
-    """Everything with the slot type and the importer."""
-    report = command("datasets", "import", "jobs", "source", "--out", "jobs", "--json")
+    """Everything with the slot type."""
+    parts = [f"--split={name}=source/{name}.csv" for name in ("train", "dev", "test")]
+    report = command(
+        "datasets", "import", "csv", *parts, "--flows", "source/flows.yaml", "--out", "jobs", "--json"
+    )
     command("datasets", "check", "jobs")
     recipe = 'name = "jobs"\ndataset = "jobs"\nlm = "none"\nhead = false\ntracking = "none"\n'
     Path("jobs.toml").write_text(recipe, "utf-8")
@@ -55,9 +58,7 @@ def walk() -> dict[str, Any]:
 
     slot = load("made").registry["mend_boiler"].slots[0]
     return {
-        "help": " ".join(command("datasets", "import", "--help").split()),
-        "imported": report["conversations"],
-        "left_out": report["left_out"],
+        "imported": (report["conversations"], report["left_out"]),
         "commands": decided["commands"],
         "talk": asyncio.run(talk()),
         "scores": scores["metrics"],
@@ -69,7 +70,7 @@ def walk() -> dict[str, Any]:
 def main(how: str) -> None:
     """All, in the working folder, which holds the source in ``source`` and the dataset in ``shop``."""
     if how == "decorators":
-        for name in ("postcode", "jobs", "gazetteer", "lookup"):
+        for name in ("postcode", "gazetteer", "lookup"):
             importlib.import_module(f"extension.{name}")
     print(
         json.dumps(

@@ -23,7 +23,6 @@ SUPPORT = ROOT / "tests" / "support"
 ASKING = {
     "datasets/label_checks.py",
     "datasets/candidates.py",
-    "datasets/importers/sgd.py",
 }
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
@@ -25,6 +24,7 @@ figures, formats, mixed, parts, sets, sharing = (
     for name in ("figures", "formats", "mixed", "parts", "sets", "sharing")
 )
 marked_block = importlib.import_module("marked_block")
+SOURCES = importlib.import_module("importers").SOURCES
 Row, Judged = parts.Row, sharing.Judged
 
 ROWS = [Row(f"message {number} of {label}", label) for label in "abc" for number in range(10)]
@@ -156,8 +156,8 @@ def test_messages_hang_together_by_their_requests(messages: list[Any]) -> None:
 def test_parts_survive_the_import(name: str, expected: dict[str, int], tmp_path: Path) -> None:
     place = sets.Place(source(tmp_path / "data"), tmp_path / "work", 17)
     [case] = sets.SETS[name](place)
-    report = import_dataset(
-        case.kind, case.src, out=tmp_path / "made", splits=list(case.splits.items()), dev_share=0
+    report = SOURCES[case.kind].convert(
+        case.src, out=tmp_path / "made", splits=list(case.splits.items()), dev_share=0
     )
     assert {role: count for role, count in report.roles.items() if count} == expected
     assert not report.left_out

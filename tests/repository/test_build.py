@@ -14,13 +14,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def built(project: Path, target: Path) -> zipfile.ZipFile:
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    return zipfile.ZipFile(next(target.glob("*.whl")))
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    pytest.importorskip("hatchling")
-    target = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return zipfile.ZipFile(next(target.glob("*.whl")))
+    return built(ROOT, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,14 @@ def test_nothing_else_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     tops = {name.partition("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"jazzmine_dspy"}
     assert "jazzmine_dspy/py.typed" in wheel.namelist()
+
+
+@pytest.mark.row("W21", "M6")
+def test_the_conformance_suite_is_a_wheel_of_its_own(tmp_path: Path) -> None:
+    names = built(ROOT / "conformance", tmp_path).namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"jazzmine_dspy_conformance"}
+    assert "jazzmine_dspy_conformance/py.typed" in names
 
 
 def test_serving_needs_nothing_that_only_compiling_needs() -> None:

@@ -1,4 +1,4 @@
-"""What a process works on that knows a package outside jazzmine_dspy: a source to import, and a dataset."""
+"""What a process works on that knows a package outside jazzmine_dspy: tables to import, and a dataset."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from jazzmine_dspy.datasets import write_splits
 ENTRY_POINTS = """
 [jazzmine_dspy.slot_types]
 postcode = extension.postcode:Postcode
-
-[jazzmine_dspy.importers]
-jobs = extension.jobs:jobs
 
 [jazzmine_dspy.deciders]
 gazetteer = extension.gazetteer:Gazetteer
@@ -34,18 +31,22 @@ PARTS = ("train", "dev_a", "dev_b", "test")
 
 
 def write_source(folder: Path) -> None:
-    """Messages with a postcode in every second one; the label has its normal form."""
+    """Tables of messages with a postcode in every second one, and the flows that their labels refer to."""
     folder.mkdir()
+    slot = {"name": "place", "type": "postcode", "description": "Where the work is to be done."}
+    flows = [
+        {"name": name, "description": wish.capitalize(), "slots": [slot]} for name, wish in WISHES.items()
+    ]
+    (folder / "flows.yaml").write_text(yaml.safe_dump({"flows": flows}), "utf-8")
     for part, count in (("train", 24), ("dev", 12), ("test", 12)):
-        rows = ["text,task,place"]
+        rows = ["text,flow,slots"]
         for number in range(count):
             task = list(SENTENCES)[number % 2]
             wish = SENTENCES[task][number // 2 % 3]
             place = POSTCODES[number // 2 % len(POSTCODES)] if number % 4 < 2 else ""
-            normal = place.upper().replace(" ", "")
-            label = f"{normal[:-3]} {normal[-3:]}" if place else ""
+            label = f"place={place}" if place else ""
             rows.append(f"{wish}{' at ' + place if place else ''} {part} {number},{task},{label}")
-        (folder / f"{part}.csv").write_text("\n".join(rows) + "\nhalf a row\n", "utf-8")
+        (folder / f"{part}.csv").write_text("\n".join(rows) + "\n", "utf-8")
 
 
 def write_dataset(folder: Path) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.datasets.importers import single, words
+from importers.labels import single
+
+from jazzmine_dspy.datasets.importers.label_flows import words
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels, Role
 from jazzmine_dspy.datasets.split import divide, write_splits
 from jazzmine_dspy.models.registry import FlowRegistry

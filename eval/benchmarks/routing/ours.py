@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from importers import SOURCES
+
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset, load_dataset
-from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval import evaluate
 from jazzmine_dspy.eval.evaluation import Evaluation
@@ -48,7 +49,8 @@ class Trained:
 
 def imported(case: Case, folder: Path, seed: int) -> Dataset:
     """The dataset of a case."""
-    import_dataset(case.kind, case.src, out=folder, splits=list(case.splits.items()), seed=seed, replace=True)
+    splits = list(case.splits.items())
+    SOURCES[case.kind].convert(case.src, out=folder, splits=splits, seed=seed, replace=True)
     return load_dataset(folder)
 
 

@@ -23,11 +23,11 @@ QUICK = 0.1
 
 @dataclass(frozen=True)
 class Case:
-    """Parts of one source, ready for ``datasets import``.
+    """Parts of one source, ready for the importers.
 
     Args:
         row: The table's row; several cases of one row are pooled.
-        kind: As ``datasets import`` takes it.
+        kind: Name of the source in :data:`importers.SOURCES`.
         splits: Files or folders of the parts.
         src: The source's own folder, where parts share files of it.
         counts: What the table's notes say of the source, by name.

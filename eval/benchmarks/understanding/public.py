@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from importers import SOURCES
+
 from jazzmine_dspy.datasets import Example, load_dataset
-from jazzmine_dspy.datasets.importers import import_dataset
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import summarise
 from jazzmine_dspy.eval.metrics import mean
@@ -103,7 +104,7 @@ def _is_scored(example: Example) -> bool:
 def _imported(
     kind: str, source: Path, out: Path, programs: Programs, keep: Callable[[Example], bool]
 ) -> Evaluation:
-    import_dataset(kind, source, out=out, replace=True)
+    SOURCES[kind].convert(source, out=out, replace=True)
     dataset = load_dataset(out)
     examples = [one for part in ("train", "dev_a", "dev_b") for one in dataset.examples(part) if keep(one)]  # type: ignore[arg-type]
     return programs.evaluated(dataset.flows, sorted(examples, key=lambda example: example.line))

@@ -7,26 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.candidates import CANDIDATES_FILE, GUESS
-from jazzmine_dspy.datasets.importers.importer import importer
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, PartName, SourceReader
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader
+from jazzmine_dspy.datasets.importers.writer import Provenance
 from jazzmine_dspy.datasets.schema import FLOWS_FILE, LabelledConversation
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import from_json
-from jazzmine_dspy.models.registry import FlowRegistry
 
-
-def _layout(src: Path) -> dict[PartName, Path]:
-    if src.is_file():
-        return {"train": src}
-    return {"train": src / CANDIDATES_FILE} if (src / CANDIDATES_FILE).is_file() else {}
-
-
-@importer(
-    "candidates",
+PROVENANCE = Provenance(
     title="Turns of service, labelled",
     source="`datasets export` of the user's own conversations",
     licence="the user's own",
+    command="jazzmine-dspy datasets import candidates",
     derived=(
         "Labels that somebody corrected or confirmed: those of turns without the key `x-guess`.",
         "The state before each message, as it was in service.",
@@ -35,25 +27,38 @@ def _layout(src: Path) -> dict[PartName, Path]:
         "Labels that are still a program's guess.",
         "Conversations in which no turn is labelled.",
     ),
-    layout=_layout,
-    own=True,
 )
-def candidates(reader: SourceReader) -> Sequence[Flow]:
+
+
+def flows_file(parts: Sequence[Part]) -> Path:
+    """The ``flows.yaml`` that the export wrote next to the candidates.
+
+    Raises:
+        DatasetError: it is not there.
+    """
+    folder = _file(parts[0]).parent
+    if not (folder / FLOWS_FILE).is_file():
+        raise DatasetError(
+            "There is no flows.yaml that the labels refer to",
+            where=str(folder),
+            remedy="Name it: --flows FILE; datasets export writes it next to the candidates.",
+        )
+    return folder / FLOWS_FILE
+
+
+def _file(part: Part) -> Path:
+    return part.path / CANDIDATES_FILE if part.path.is_dir() else part.path
+
+
+def read(reader: SourceReader) -> Sequence[Flow]:
     """Read the files of candidates; a guess that nobody confirmed is not a label."""
     if reader.columns or reader.encoding is not None:
         raise DatasetError(
             "candidates takes no map and no encoding", where="KIND", remedy="Leave --map and --encoding out."
         )
-    listed = reader.flows or reader.beside(FLOWS_FILE)
-    if listed is None:
-        raise DatasetError(
-            "There is no flows.yaml that the labels speak of",
-            where=reader.where,
-            remedy="Name it: --flows FILE; datasets export writes it beside the candidates.",
-        )
     guesses = 0
     for part in reader.parts:
-        path = part.path / CANDIDATES_FILE if part.path.is_dir() else part.path
+        path = _file(part)
         for number, line in reader.lines(path):
             if not line.strip():
                 continue
@@ -68,7 +73,7 @@ def candidates(reader: SourceReader) -> Sequence[Flow]:
                     reader.add(part, conversation)
     if guesses:
         reader.notes.append(f"{guesses} turns are still a guess, and have no label.")
-    return list(FlowRegistry.from_yaml(listed).values())
+    return []
 
 
 def _without_guesses(document: Any) -> int:

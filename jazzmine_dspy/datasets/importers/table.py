@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.importer import importer, label_flows
-from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader, named_files
+from jazzmine_dspy.datasets.importers.label_flows import label_flows
+from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader
 from jazzmine_dspy.datasets.importers.table_rows import (
     OrderError,
     Row,
@@ -19,6 +18,7 @@ from jazzmine_dspy.datasets.importers.table_rows import (
     json_rows,
     place_of,
 )
+from jazzmine_dspy.datasets.importers.writer import Provenance
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.errors import DatasetError
@@ -37,36 +37,38 @@ _ROLE_WORDS = {
     "system": "system", "colleague_assistant": "colleague_assistant",
 }  # fmt: skip
 _NO_FLOW = ("none", "-", "[]")
-_DERIVED = (
-    "One message for each row, one conversation for each value of the column mapped to `conversation`.",
-    "`flows` from the column mapped to `flow`: a flow that runs already is not started again.",
-    "`commands` from `flow` and the columns mapped to `slots` and `commands`.",
-    "The state before each message is not written: it is derived from the commands when the dataset is loaded.",
-)
-_LEFT_OUT = (
-    "No rewrites, sentiments, intents and entities: tables have no column for them.",
-    "An empty cell is no label; `none` in the column of flows says that the message starts nothing.",
-)
 
 
-_own_table = functools.partial(
-    importer,
-    source="the user's own export",
-    licence="the user's own",
-    derived=_DERIVED,
-    left_out=_LEFT_OUT,
-    own=True,
-)
+def provenance(form: str) -> Provenance:
+    """The facts for the card of a dataset made from a table.
+
+    Args:
+        form: Of the table, such as CSV.
+    """
+    return Provenance(
+        title=f"A table of one's own ({form})",
+        source="the user's own export",
+        licence="the user's own",
+        command="jazzmine-dspy datasets import",
+        derived=(
+            "One message for each row, one conversation for each value of the column mapped to `conversation`.",
+            "`flows` from the column mapped to `flow`: a flow that runs already is not started again.",
+            "`commands` from `flow` and the columns mapped to `slots` and `commands`.",
+            "The state before each message is not written: it is derived from the commands when the dataset is loaded.",
+        ),
+        left_out=(
+            "No rewrites, sentiments, intents and entities: tables have no column for them.",
+            "An empty cell is no label; `none` in the column of flows says that the message starts nothing.",
+        ),
+    )
 
 
-@_own_table("csv", title="A table of one's own (CSV)", layout=named_files(".csv"))
-def csv_export(reader: SourceReader) -> Sequence[Flow]:
+def read_csv(reader: SourceReader) -> Sequence[Flow]:
     """Read CSV; the delimiter and a Unicode encoding are detected."""
     return _read(reader, csv_rows)
 
 
-@_own_table("jsonl", title="A table of one's own (JSON lines)", layout=named_files(".jsonl"))
-def jsonl_export(reader: SourceReader) -> Sequence[Flow]:
+def read_jsonl(reader: SourceReader) -> Sequence[Flow]:
     """Read one flat object a line."""
     return _read(reader, json_rows)
 
@@ -84,7 +86,7 @@ def _read(
         table.read(rows)
         labels |= table.labels
     if registry is not None:
-        return list(registry.values())
+        return []
     reader.notes.append(
         "There is no flows.yaml: flows were made from the labels, with no slots and their names for "
         "descriptions. Write better ones, then import again with --flows."

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jazzmine_dspy.datasets.importers.importer import Importer
-from jazzmine_dspy.datasets.importers.source_reader import SourceReader
+from jazzmine_dspy.datasets.importers.source_reader import BadRow, SourceReader
 from jazzmine_dspy.datasets.load import CARD_FILE
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
@@ -23,12 +21,14 @@ from jazzmine_dspy.datasets.schema import (
     StateBefore,
     as_written,
 )
-from jazzmine_dspy.datasets.split import write_splits
+from jazzmine_dspy.datasets.split import FRACTIONS, divide, write_splits
+from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 
-_FEW = 3
-"""Files that the card names one by one; of more it gives their number."""
+DEV_SHARE = 0.2
+"""Share of the training part that becomes dev_a and dev_b, half each, where the source has no dev part."""
 
 FILES = (CARD_FILE, FLOWS_FILE, CONVERSATIONS_FILE, SPLITS_FILE)
 
@@ -55,26 +55,98 @@ def claim(out: Path, *, replace: bool, flows: Path | None = None) -> None:
         )
 
 
-def write_folder(
+class Provenance(NamedTuple):
+    """The facts that the card of an imported dataset states.
+
+    Args:
+        title: Of the source.
+        source, licence: Where its texts come from, and under which licence.
+        command: Made the dataset.
+        derived, left_out: What the labels are made from, and what the source does not label.
+    """
+
+    title: str
+    source: str
+    licence: str
+    command: str
+    derived: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+class ImportReport(Value):
+    """What an import made, and what it left out.
+
+    Args:
+        roles: Conversations by role.
+        turns, labelled_turns: Messages of users in all, and those with labels.
+        left_out: Rows that could not be read; ``bad_rows`` are the first 20.
+        notes: What was decided on the way.
+    """
+
+    kind: str
+    out: str
+    seed: int
+    conversations: int
+    roles: dict[Role, int]
+    turns: int
+    labelled_turns: int
+    flows: int
+    left_out: int
+    bad_rows: tuple[BadRow, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON data."""
+        return self.model_dump(mode="json")
+
+
+def write_dataset(
     out: Path,
+    reader: SourceReader,
+    flows: Path | Sequence[Flow],
     *,
-    card: str,
-    flows: FlowRegistry | bytes,
-    conversations: Sequence[LabelledConversation],
-    roles: Mapping[str, Role],
+    kind: str,
+    provenance: Provenance,
     seed: int,
-) -> None:
-    """Write all four files, each whole or not at all; flows that are bytes are somebody's own file, notes and all.
+    dev_share: float = DEV_SHARE,
+    whole: bool = False,
+    out_of_scope_share: float | None = None,
+) -> ImportReport:
+    """Write what a reader read: card, flows, conversations and splits, each file whole or not at all.
+
+    Args:
+        out: The folder, checked by :func:`claim`.
+        reader: Its conversations, notes, and rows left out.
+        flows: The flows; or a file of flows, which is copied as it is.
+        kind: Of source, for the report.
+        provenance: For the card.
+        seed: Of the divisions.
+        dev_share: Share of train that becomes dev_a and dev_b where there is no dev part.
+        whole: Divide the one part among all four roles.
+        out_of_scope_share: Share of messages that no flow serves, as far as the source states it.
 
     Raises:
-        DatasetError: the folder cannot be written.
+        DatasetError: a share is out of range, a part has no readable row, or the folder cannot be written.
     """
-    listed = flows if isinstance(flows, bytes) else _yaml(flows).encode()
+    if not 0 <= dev_share < 1:
+        raise DatasetError(
+            f"The share {dev_share:g} is not from 0 to below 1", where="dev_share", remedy="Give such as 0.2."
+        )
+    _check_complete(reader)
+    roles = _roles(reader, seed, dev_share, whole=whole)
+    if isinstance(flows, Path):
+        registry, listed = FlowRegistry.from_yaml(flows), flows.read_bytes()
+    else:
+        registry = FlowRegistry(flows, out_of_scope_share=out_of_scope_share)
+        listed = _yaml(registry).encode()
+    conversations = [c for part in reader.parts for c in reader.conversations[part.name]]
+    counts = {role: list(roles.values()).count(role) for role in ROLES}
     lines = "".join(_line(conversation) + "\n" for conversation in conversations)
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out, prefix=".import-") as name:
             made = Path(name)
+            card = _card(provenance, reader, counts, len(registry))
             (made / CARD_FILE).write_text(card, "utf-8", newline="\n")
             (made / FLOWS_FILE).write_bytes(listed)
             (made / CONVERSATIONS_FILE).write_text(lines, "utf-8", newline="\n")
@@ -87,6 +159,74 @@ def write_folder(
             where=str(error.filename or out),
             remedy="Name another --out, or change its rights.",
         ) from error
+    turns = [turn for conversation in conversations for turn in conversation.turns if turn.role == "user"]
+    return ImportReport(
+        kind=kind,
+        out=str(out),
+        seed=seed,
+        conversations=len(conversations),
+        roles=counts,
+        turns=len(turns),
+        labelled_turns=sum(turn.labels is not None for turn in turns),
+        flows=len(registry),
+        left_out=reader.left_out,
+        bad_rows=tuple(reader.bad_rows),
+        notes=tuple(reader.notes),
+    )
+
+
+def _check_complete(reader: SourceReader) -> None:
+    for part in reader.parts:
+        if not reader.conversations[part.name]:
+            first = reader.bad_rows[0] if reader.bad_rows else None
+            cause = f"; {reader.left_out} were left out, the first: {first.cause}" if first else ""
+            raise DatasetError(
+                f"The split {part.name!r} has no readable row{cause}",
+                where=f"{first.file}:{first.line}" if first else str(part.path),
+                remedy="Correct the rows, or what --map says of their columns; or name a file of this kind."
+                if first
+                else "Name a file of this kind that has rows.",
+            )
+
+
+def _roles(reader: SourceReader, seed: int, dev_share: float, *, whole: bool) -> dict[str, Role]:
+    """The role of each conversation, and notes on how it was decided.
+
+    Args:
+        reader: Its conversations, by part; takes the notes.
+        seed: Of the divisions.
+        dev_share: Share of train that becomes dev_a and dev_b where there is no dev part.
+        whole: Divide the one part among all four roles.
+    """
+    if whole:
+        reader.notes.append(
+            f"The conversations were divided with seed {seed}; `datasets split --replace` divides them anew."
+        )
+        return divide(reader.conversations[reader.parts[0].name], seed=seed, fractions=FRACTIONS)
+    roles: dict[str, Role] = {}
+    names = {part.name for part in reader.parts}
+    halved = (
+        "by conversation, stratified by flows and commands, conversations that share a message kept together as far "
+        "as the shares allow"
+    )
+    for name, conversations in reader.conversations.items():
+        if name == "dev":
+            roles |= divide(conversations, seed=seed, fractions={"dev_a": 0.5, "dev_b": 0.5})
+            reader.notes.append(
+                f"The dev part was divided into dev_a and dev_b, half each, with seed {seed}, {halved}."
+            )
+        elif name == "train" and dev_share and not names & {"dev", "dev_a", "dev_b"}:
+            half = dev_share / 2
+            shares: dict[Role, float] = {"train": 1 - dev_share, "dev_a": half, "dev_b": half}
+            roles |= divide(conversations, seed=seed, fractions=shares)
+            listed = ", ".join(f"{role} {share:g}" for role, share in shares.items())
+            reader.notes.append(
+                f"There is no dev part: train was divided ({listed}) with seed {seed}, {halved}."
+            )
+        else:
+            roles |= dict.fromkeys((c.id for c in conversations), name)
+    reader.notes += [f"There is no {name} part." for name in ("train", "test") if name not in names]
+    return roles
 
 
 def _yaml(flows: FlowRegistry) -> str:
@@ -121,28 +261,22 @@ def _line(conversation: LabelledConversation) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-def card(importer: Importer, reader: SourceReader, *, roles: Mapping[str, Role], flows: int) -> str:
-    """The card: where the texts are from, under which licence, what the labels are made from and what not.
-
-    Args:
-        importer: What read the source.
-        reader: The files that it read, and its notes.
-        roles: The role of each conversation.
-        flows: Number of flows.
-    """
-    counts = {role: list(roles.values()).count(role) for role in ROLES}
+def _card(provenance: Provenance, reader: SourceReader, counts: Mapping[Role, int], flows: int) -> str:
+    """The card: where the texts are from, under which licence, what the labels are made from and what not."""
+    digests = list(reader.opened.values())
+    digest = (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+    )
     lines = [
-        f"# {importer.title}, imported",
+        f"# {provenance.title}, imported",
         "",
-        f"{len(roles)} conversations, {flows} flows. Made by `jazzmine-dspy datasets import {importer.name}`; no text "
-        "and no label was written for it.",
+        f"{sum(counts.values())} conversations, {flows} flows. Made by `{provenance.command}`; no text and no label "
+        "was written for it.",
         "",
-        f"Source: {importer.source}. Licence stated there: {importer.licence}. It holds for the texts in this folder "
-        "too: read it before passing them on.",
+        f"Source: {provenance.source}. Licence stated there: {provenance.licence}. It holds for the texts in this "
+        "folder too: read it before passing them on.",
         "",
-        "| file read | SHA-256 |",
-        "|---|---|",
-        *(f"| {name} | `{digest}` |" for name, digest in _files(reader.opened)),
+        f"Files read: {len(digests)}; SHA-256 {'of it' if len(digests) == 1 else 'over those of all'}: `{digest}`.",
         "",
         "| role | conversations |",
         "|---|---|",
@@ -150,12 +284,12 @@ def card(importer: Importer, reader: SourceReader, *, roles: Mapping[str, Role],
         "",
         "## What the labels are made from",
         "",
-        *(f"- {text}" for text in importer.derived),
+        *(f"- {text}" for text in provenance.derived),
         "",
         "## What is not there",
         "",
-        *(f"- {text}" for text in importer.left_out),
-        "- Flows have no examples unless they were asked for; the training part has them all.",
+        *(f"- {text}" for text in provenance.left_out),
+        "- Flows have no examples but those of `flows.yaml`; the training part has them all.",
         "",
         "## This import",
         "",
@@ -164,19 +298,3 @@ def card(importer: Importer, reader: SourceReader, *, roles: Mapping[str, Role],
         "",
     ]
     return "\n".join(lines)
-
-
-def _files(opened: Mapping[Path, str]) -> Iterator[tuple[str, str]]:
-    """Each file with its hash; of a folder of many, their number and a hash over all."""
-    files = {path.resolve(): digest for path, digest in opened.items()}
-    root = Path(os.path.commonpath([path.parent for path in files]))
-    folders: dict[str, dict[str, str]] = {}
-    for path, digest in files.items():
-        name = path.relative_to(root)
-        folders.setdefault(name.parts[0] if len(name.parts) > 1 else "", {})[name.as_posix()] = digest
-    for folder, inside in folders.items():
-        if len(inside) <= _FEW:
-            yield from inside.items()
-        else:
-            total = hashlib.sha256(json.dumps(sorted(inside.items())).encode()).hexdigest()
-            yield f"{len(inside)} files{f' in {folder}' if folder else ''}, one hash over all", total

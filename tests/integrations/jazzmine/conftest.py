@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 import jazzmine_package
 import redis_servers as servers
 from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineWorkingMemoryStore
-from jazzmine_dspy.testing.working_memory import Harness
+from jazzmine_dspy_conformance.working_memory import Harness
 
 
 @pytest.fixture(scope="session")

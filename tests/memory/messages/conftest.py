@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 import postgres_server
 from jazzmine_dspy.memory.messages import SqlMessageStore, rows
-from jazzmine_dspy.testing.messages import Harness
-from jazzmine_dspy.testing.messages.harness import Kind
+from jazzmine_dspy_conformance.messages import Harness
+from jazzmine_dspy_conformance.messages.harness import Kind
 
 TABLES = {"conversation": rows.CONVERSATIONS, "message": rows.MESSAGES, "trace": rows.TRACES}
 

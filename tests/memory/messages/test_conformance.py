@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.testing.messages import (
+from jazzmine_dspy_conformance.messages import (
     ConversationSuite,
     DamageSuite,
     Harness,

@@ -14,7 +14,7 @@ import pytest
 
 from jazzmine_dspy.memory.messages import InMemoryMessageStore, SqlMessageStore
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.testing.messages.harness import message
+from jazzmine_dspy_conformance.messages.harness import message
 
 pytestmark = pytest.mark.row("M6")
 

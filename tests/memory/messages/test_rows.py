@@ -10,7 +10,7 @@ import pytest
 
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import SqlMessageStore
-from jazzmine_dspy.testing.messages.harness import message
+from jazzmine_dspy_conformance.messages.harness import message
 
 pytestmark = [pytest.mark.row("M7"), pytest.mark.chaos]
 

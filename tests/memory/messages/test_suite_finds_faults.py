@@ -12,7 +12,7 @@ from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import ENHANCED_FIELDS, InMemoryMessageStore, Page
 from jazzmine_dspy.memory.messages.rows import MESSAGES, TRACE_LINKS
 from jazzmine_dspy.models.messages import Conversation, Message, TurnTrace
-from jazzmine_dspy.testing.messages import Harness, MessageStoreSuite
+from jazzmine_dspy_conformance.messages import Harness, MessageStoreSuite
 
 pytestmark = pytest.mark.row("M6")
 

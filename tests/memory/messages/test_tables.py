@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
 from jazzmine_dspy.memory.messages.rows import MESSAGES, insert
-from jazzmine_dspy.testing.messages.harness import message
+from jazzmine_dspy_conformance.messages.harness import message
 
 pytestmark = pytest.mark.row("M6")
 

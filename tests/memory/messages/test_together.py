@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
-from jazzmine_dspy.testing.messages.harness import conversation, message
+from jazzmine_dspy_conformance.messages.harness import conversation, message
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from jazzmine_dspy.memory.messages import SqlMessageStore
 from jazzmine_dspy.memory.messages.database import _cause
 from jazzmine_dspy.models.errors import MemoryUnavailableError
-from jazzmine_dspy.testing.messages.harness import conversation, message, trace
+from jazzmine_dspy_conformance.messages.harness import conversation, message, trace
 
 pytestmark = [pytest.mark.row("M6"), pytest.mark.chaos]
 

@@ -11,7 +11,7 @@ import pytest
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
 from jazzmine_dspy.memory.working.in_memory import StoredConversation
 from jazzmine_dspy.memory.working.turn_lock import Record
-from jazzmine_dspy.testing.working_memory import Harness
+from jazzmine_dspy_conformance.working_memory import Harness
 
 
 class InMemoryHarness(Harness):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.testing import working_memory as suite
+from jazzmine_dspy_conformance import working_memory as suite
 
 
 @pytest.mark.row("W13", "W18", "W21", "G5")

@@ -15,7 +15,7 @@ from jazzmine_dspy.memory.errors import LockTimeoutError, TurnLostError
 from jazzmine_dspy.memory.working import SlotState, TurnCache, WorkingMemoryStore
 from jazzmine_dspy.memory.working.store import Presence
 from jazzmine_dspy.models.errors import JazzmineError
-from jazzmine_dspy.testing.working_memory import Harness
+from jazzmine_dspy_conformance.working_memory import Harness
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.working import WorkingMemoryStore
-from jazzmine_dspy.testing.working_memory import Harness, WorkingMemoryConformance
+from jazzmine_dspy_conformance.working_memory import Harness, WorkingMemoryConformance
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "sqlite_store.py"
 SqliteStore = runpy.run_path(str(EXAMPLE))["SqliteStore"]

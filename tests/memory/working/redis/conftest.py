@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 import redis_servers as servers
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
-from jazzmine_dspy.testing.working_memory import Harness
+from jazzmine_dspy_conformance.working_memory import Harness
 
 KINDS = ["given"] if os.environ.get(servers.GIVEN) else list(servers.binaries())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine_dspy.testing.working_memory import WorkingMemoryConformance
+from jazzmine_dspy_conformance.working_memory import WorkingMemoryConformance
 
 
 @pytest.mark.row("W16", "W17", "W18", "W19", "W20", "W21")
