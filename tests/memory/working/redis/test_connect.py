@@ -16,7 +16,8 @@ import pytest
 import redis
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 
-from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore, without_secrets
+from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
+from jazzmine_dspy.memory.working.redis_client import without_secrets
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError
 
 
