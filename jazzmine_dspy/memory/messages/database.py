@@ -88,7 +88,7 @@ class Database:
     which may never answer. A forked child opens connections of its own.
 
     Args:
-        url: ``sqlite://``, ``sqlite:///file.db`` or ``postgresql://user:password@host/database``, with options of libpq,
+        url: ``sqlite://``, ``sqlite:///file.db`` or ``postgresql://user:password@host/database``, with libpq options,
             ``prepare_threshold`` (off by default, for poolers) or ``pgbouncer=true``.
         deadline: Seconds that one call may take.
         pool_size: Connections at most.

@@ -157,9 +157,9 @@ return gone and 1 or 0
 class RedisWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in Redis 6.2 or newer, or Valkey; workers that name the same server share them.
 
-    Given a URL, a store may serve one event loop after the other, also in a forked child. Redis measures all times; the
-    clocks of workers decide nothing. The keys of a conversation are ``PREFIX:{ID}:PART``, with the id percent-encoded,
-    in one slot of a cluster. The parts are ``state``, ``meta``, ``lock`` and ``aside``.
+    Given a URL, a store serves any number of event loops, in several threads and in a forked child too. Redis measures
+    all times; the clocks of workers decide nothing. The keys of a conversation are ``PREFIX:{ID}:PART``, with the id
+    percent-encoded, in one slot of a cluster. The parts are ``state``, ``meta``, ``lock`` and ``aside``.
 
     Args:
         url_or_client: ``redis://``, ``rediss://`` or ``unix://``; ``redis+cluster://HOST:PORT`` or
