@@ -243,20 +243,19 @@ class Chaos:
 
     async def _fail_over(self) -> None:
         """Let primary and replica change places, every so many turns."""
-        changes = deque([redis_servers.hand_over, redis_servers.promote])
-        for turns in range(self.failover_every, self.turns, self.failover_every):
+        for number, turns in enumerate(range(self.failover_every, self.turns, self.failover_every)):
+            change = (redis_servers.hand_over, redis_servers.promote)[number % 2]
             await self.books.reached(turns)
             primary, replica = self.servers
             async with self.changing:
-                await asyncio.to_thread(changes[0], primary, replica)
+                await asyncio.to_thread(change, primary, replica)
                 self.proxy.target = self.direct.target = replica.port
                 await self.client.connection_pool.disconnect()
-                if changes[0] is redis_servers.promote:
+                if change is redis_servers.promote:
                     await asyncio.to_thread(primary.start)
                     await asyncio.to_thread(redis_servers.follow, primary, replica)
-            self.books.failovers[changes[0].__name__] += 1
+            self.books.failovers[change.__name__] += 1
             self.servers.reverse()
-            changes.rotate()
 
     async def _tell(self) -> None:
         began = time.monotonic()
