@@ -33,7 +33,7 @@ help:
 	@echo "make bench-learning  what labelled conversations bring over the base program, by their number"
 	@echo "make bench-optimize  what evaluating costs, and whether comparisons keep what they promise"
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
-	@echo "make chaos        50,000 turns on a real Redis while workers, connections and records fail"
+	@echo "make chaos        50,000 turns on a real Redis while workers, connections, records and the primary fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
 	@echo "make build        the wheels in dist/;  make clean  removes what was generated"
 
@@ -100,7 +100,7 @@ mutants: setup-dev
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 
 # Further settings: make chaos CHAOS="--turns 5000 --server redis-6.2 --json"
-CHAOS ?= --turns 50000 --workers 8 --seed 1
+CHAOS ?= --turns 50000 --workers 8 --seed 1 --failover-every 5000
 
 chaos: setup-dev
 	$(BIN)/python tools/chaos.py $(CHAOS) --out .cache/chaos.txt

@@ -13,7 +13,10 @@ Where a record is damaged or expires, the list that was in it is kept aside in t
 happens while no delivery of the conversation is under way: what has been done is known from the record, so what is
 delivered both before and after its loss cannot but be done twice.
 
-Run: make chaos, or python tools/chaos.py --turns 2000 --json
+With failovers, a replica takes the server's place every so many turns: in turn handed over, so that connections to the
+former primary stay open, and by killing that, once its writes are copied. The proxy then leads to the new primary.
+
+Run: make chaos, or python tools/chaos.py --turns 2000 --failover-every 500 --json
 """
 
 from __future__ import annotations
@@ -91,6 +94,7 @@ class Books:
     hurt: Counter[str] = field(default_factory=Counter)
     kills: list[dict[str, int]] = field(default_factory=list)
     pauses: list[int] = field(default_factory=list)
+    failovers: Counter[str] = field(default_factory=Counter)
     progress: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def note(self, conversation: str, message: str, event: dict[str, Any]) -> bool:
@@ -118,16 +122,18 @@ class Books:
 class Chaos:
     """One run."""
 
-    def __init__(self, turns: int, workers: int, seed: int, server: Any, proxy: Any) -> None:
-        self.turns, self.count = turns, workers
+    def __init__(self, turns: int, workers: int, every: int, seed: int, servers: Any, proxies: Any) -> None:
+        self.turns, self.count, self.failover_every = turns, workers, every
         self.random = random.Random(seed)
-        self.server, self.proxy = server, proxy
+        self.servers, (self.proxy, self.direct) = list(servers), proxies
+        # Nothing is damaged while the servers change places.
+        self.changing = asyncio.Lock()
         self.books = Books()
         self.alive: list[Any] = []
         self.starting: list[asyncio.Task[None]] = []
         self.traps: deque[Callable[[Any], Awaitable[None]]] = deque()
-        self.store = RedisWorkingMemoryStore(server.url, prefix=PREFIX, timeout=30.0)
-        self.client = Redis.from_url(server.url)
+        self.store = RedisWorkingMemoryStore(self.direct.url, prefix=PREFIX, timeout=30.0)
+        self.client = Redis.from_url(self.direct.url)
         names = [f"c{n}" for n in range(-(-turns // LENGTH))]
         self.messages = {
             name: [f"{name}.{n}" for n in range(min(LENGTH, turns - LENGTH * index))]
@@ -203,7 +209,8 @@ class Chaos:
     async def _hurt(self, conversation: str, kind: str) -> None:
         keys = [self.store.key(conversation, part) for part in ("state", "saved")]
         damaged = DAMAGED.get(kind, b"")
-        self.books.hurt[kind] += int(await self.client.eval(HURT, 2, *keys, kind, damaged))
+        async with self.changing:
+            self.books.hurt[kind] += int(await self.client.eval(HURT, 2, *keys, kind, damaged))
 
     async def _kill(self, worker: Any) -> None:
         """Kill a worker that is in the middle of a turn, and start another one."""
@@ -234,6 +241,22 @@ class Chaos:
             await self.books.reached(self.turns * (2 * n + 2) // (2 * times + 1))
             self.traps.append(self._pause)
 
+    async def _fail_over(self) -> None:
+        """Let primary and replica change places, every so many turns."""
+        for number, turns in enumerate(range(self.failover_every, self.turns, self.failover_every)):
+            change = (redis_servers.hand_over, redis_servers.promote)[number % 2]
+            await self.books.reached(turns)
+            primary, replica = self.servers
+            async with self.changing:
+                await asyncio.to_thread(change, primary, replica)
+                self.proxy.target = self.direct.target = replica.port
+                await self.client.connection_pool.disconnect()
+                if change is redis_servers.promote:
+                    await asyncio.to_thread(primary.start)
+                    await asyncio.to_thread(redis_servers.follow, primary, replica)
+            self.books.failovers[change.__name__] += 1
+            self.servers.reverse()
+
     async def _tell(self) -> None:
         began = time.monotonic()
         for tenth in range(1, 10):
@@ -246,15 +269,15 @@ class Chaos:
     async def run(self) -> dict[str, Any]:
         began = time.monotonic()
         info = await self.client.info("server")
-        start = worker_processes.workers
-        async with start(self.count, self.proxy.url, PREFIX, **TIMES) as self.alive:
+        async with worker_processes.workers(self.count, self.proxy.url, PREFIX, **TIMES) as self.alive:
             first = sorted(worker.pid for worker in self.alive)
+            others = [asyncio.create_task(each()) for each in (self._disturb, self._tell)]
+            if self.failover_every:
+                others.append(asyncio.create_task(self._fail_over()))
             names = iter(self.messages)
-            others = [asyncio.create_task(self._disturb()), asyncio.create_task(self._tell())]
             await asyncio.gather(*(self._drive(names) for _ in range(AT_ONCE)))
             await asyncio.gather(*others, *self.starting)
         report = await self._audited()
-        after = await self.client.info("server")
         report |= {
             "turns": self.turns,
             "attempted": self.books.attempted,
@@ -265,16 +288,18 @@ class Chaos:
             "workers": first,
             "kills": self.books.kills,
             "pauses": self.books.pauses,
+            "failovers": dict(self.books.failovers),
+            "failovers_due": (self.turns - 1) // self.failover_every if self.failover_every else 0,
             "network": dict(self.proxy.done),
             "server": {
                 "version": info.get("valkey_version") or info["redis_version"],
                 "run_id": info["run_id"],
-                "same_at_the_end": after["run_id"] == info["run_id"],
+                "same_at_the_end": bool(self.books.failovers)
+                or info["run_id"] == (await self.client.info())["run_id"],
             },
             "seconds": round(time.monotonic() - began, 1),
         }
-        await self.store.close()
-        await self.client.aclose()
+        await asyncio.gather(self.store.close(), self.client.aclose())
         return report
 
     async def _audited(self) -> dict[str, Any]:
@@ -306,8 +331,7 @@ def held(report: dict[str, Any]) -> bool:
         and report["applied"] == report["acknowledged"] == report["turns"]
         and report["quarantined"] == damaged > 0
         and report["server"]["same_at_the_end"]
-        and len({kill["pid"] for kill in report["kills"]} | {kill["followed_by"] for kill in report["kills"]})
-        > 1
+        and sum(report["failovers"].values()) == report["failovers_due"]
         and all(kill["signal"] == 9 for kill in report["kills"])
         and len(report["kills"]) > 0 < len(report["pauses"])
         and report["network"].get("cut_reply", 0) > 0
@@ -316,7 +340,6 @@ def held(report: dict[str, Any]) -> bool:
 
 def shown(report: dict[str, Any]) -> str:
     """The report as a table."""
-    network = ", ".join(f"{name} {report['network'].get(name, 0)}" for name in RATES)
     rows = {
         "turns attempted": report["attempted"],
         "applied": f"{report['applied']} of {report['turns']}",
@@ -328,7 +351,8 @@ def shown(report: dict[str, Any]) -> str:
         "delivered again": report["delivered_again"],
         "workers killed": ", ".join(f"{k['pid']} → {k['followed_by']}" for k in report["kills"]),
         "workers paused": ", ".join(map(str, report["pauses"])),
-        "network": network,
+        "failovers": ", ".join(f"{how} {times}" for how, times in report["failovers"].items()) or "none",
+        "network": ", ".join(f"{name} {report['network'].get(name, 0)}" for name in RATES),
         "deliveries ended": ", ".join(f"{kind} {times}" for kind, times in sorted(report["heard"].items())),
         "server": f"{report['server']['version']}, run_id {report['server']['run_id']}",
         "seconds": report["seconds"],
@@ -337,12 +361,17 @@ def shown(report: dict[str, Any]) -> str:
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
 
 
-async def run(turns: int, workers: int, seed: int, name: str = "") -> dict[str, Any]:
-    """Start a server and a proxy, and make one run over them."""
+async def run(turns: int, workers: int, seed: int, name: str = "", failover_every: int = 0) -> dict[str, Any]:
+    """Start a server, with its replica where there are failovers, and a proxy, and make one run over them."""
     async with AsyncExitStack() as stack:
-        server = stack.enter_context(redis_servers.server(name))
-        proxy = await stack.enter_async_context(fault_proxy.Proxy(server.port, rates=RATES, seed=seed))
-        return await Chaos(turns, workers, seed, server, proxy).run()
+        started = redis_servers.pair(name) if failover_every else redis_servers.server(name)
+        servers = stack.enter_context(started)
+        servers = servers if failover_every else (servers,)
+        proxies = [
+            await stack.enter_async_context(fault_proxy.Proxy(servers[0].port, rates=rates, seed=seed))
+            for rates in (RATES, None)
+        ]
+        return await Chaos(turns, workers, failover_every, seed, servers, proxies).run()
 
 
 def main() -> int:
@@ -350,13 +379,12 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=50_000)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--server", default="", help="valkey or redis-6.2; by default the first that is installed"
-    )
+    parser.add_argument("--server", default="", help="valkey or redis-6.2; the first that is here")
+    parser.add_argument("--failover-every", type=int, default=0, help="so many turns; 0 for never")
     parser.add_argument("--json", action="store_true", help="print one document in place of the table")
     parser.add_argument("--out", type=Path, help="write what is printed to this file as well")
     given = parser.parse_args()
-    report = asyncio.run(run(given.turns, given.workers, given.seed, given.server))
+    report = asyncio.run(run(given.turns, given.workers, given.seed, given.server, given.failover_every))
     printed = json.dumps(report, indent=1) if given.json else shown(report)
     print(printed)
     if given.out:

@@ -154,7 +154,9 @@ class FrozenMap(tuple[tuple[str, Any], ...]):
         return core_schema.no_info_plain_validator_function(
             cls.of,
             json_schema_input_schema=core_schema.dict_schema(),
-            serialization=core_schema.plain_serializer_function_ser_schema(cls.as_dict),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                cls.as_dict, return_schema=core_schema.dict_schema()
+            ),
         )
 
     @property

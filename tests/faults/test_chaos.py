@@ -29,7 +29,7 @@ def chaos() -> ModuleType:
 @pytest.mark.slow
 @pytest.mark.row("W12", "W16", "W17", "W18", "W19")
 async def test_no_turn_is_lost_and_none_is_doubled(chaos: Any, servers: Any, capsys: Any) -> None:
-    report = await chaos.run(2000, 3, 1)
+    report = await chaos.run(2000, 3, 1, failover_every=500)
     with capsys.disabled():
         print("\n" + chaos.shown(report))
     assert (report["lost"], report["doubled"], report["versions_written_twice"]) == (0, 0, 0)
@@ -39,6 +39,7 @@ async def test_no_turn_is_lost_and_none_is_doubled(chaos: Any, servers: Any, cap
     assert all(kill["signal"] == 9 for kill in report["kills"])
     assert {kill["pid"] for kill in report["kills"]}.isdisjoint({0, -1})
     assert len(report["server"]["run_id"]) == 40
+    assert report["failovers"] == {"hand_over": 2, "promote": 1}
     assert chaos.held(report)
     json.dumps(report)
 
@@ -55,6 +56,8 @@ GOOD: dict[str, Any] = {
     "server": {"same_at_the_end": True},
     "kills": [{"pid": 1, "signal": 9, "followed_by": 2}],
     "pauses": [1],
+    "failovers": {"promote": 1},
+    "failovers_due": 1,
     "network": {"cut_reply": 1},
 }
 
@@ -73,6 +76,7 @@ GOOD: dict[str, Any] = {
         {"kills": []},
         {"kills": [{"pid": 1, "signal": 15, "followed_by": 2}]},
         {"pauses": []},
+        {"failovers": {}},
         {"network": {}},
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import weakref
 from collections import Counter, deque
 from collections.abc import Mapping
 
@@ -43,6 +44,7 @@ class Proxy:
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lines: weakref.WeakSet[_Line] = weakref.WeakSet()
         self._changed = asyncio.Condition()
         self.port = 0
 
@@ -70,6 +72,16 @@ class Proxy:
     def plan(self, *faults: str) -> None:
         """Let these faults strike the next requests that run a script, one each; "" lets one pass."""
         self.planned.extend(faults)
+
+    def silence(self) -> None:
+        """Let nothing arrive any more on the connections that are open; new ones work."""
+        for line in self._lines:
+            line.muted = line.deaf = True
+
+    def log_out(self) -> None:
+        """Let the server forget who the open connections are, as it does when a password is withdrawn."""
+        for line in self._lines:
+            line.far.write(b"RESET\r\n")
 
     async def struck(self, fault: str, times: int = 1) -> None:
         """Wait until a fault has struck so often."""
@@ -101,7 +113,7 @@ class Proxy:
         far: asyncio.StreamWriter | None = None
         try:
             from_server, far = await asyncio.open_connection("127.0.0.1", self.target)
-            line = _Line(writer)
+            self._lines.add(line := _Line(writer, far))
             answers = asyncio.create_task(_answers(from_server, line))
             await self._requests(reader, far, line, answers)
         except (OSError, asyncio.CancelledError):
@@ -123,11 +135,10 @@ class Proxy:
         line: _Line,
         answers: asyncio.Task[None],
     ) -> None:
-        swallow = False
         while chunk := await reader.read(1 << 18):
-            fault = "" if swallow else self._fault(chunk)
-            if swallow:
+            if line.deaf:
                 continue
+            fault = self._fault(chunk)
             if fault:
                 await self._count(fault)
             if fault == "cut_request":
@@ -137,7 +148,7 @@ class Proxy:
                 await far.drain()
                 return
             if fault == "blackhole":
-                swallow = line.muted = True
+                line.muted = line.deaf = True
                 continue
             if fault == "delay":
                 await asyncio.sleep(self.delay)
@@ -151,12 +162,12 @@ class Proxy:
 
 
 class _Line:
-    """The way back to the client, and what is to happen to the next answer on it."""
+    """The way back to the client and that to the server, and what is to happen to the next answer."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self.writer = writer
+    def __init__(self, writer: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self.writer, self.far = writer, far
         self.then = ""
-        self.muted = False
+        self.muted = self.deaf = False
 
 
 async def _answers(reader: asyncio.StreamReader, line: _Line) -> None:
@@ -170,6 +181,7 @@ async def _answers(reader: asyncio.StreamReader, line: _Line) -> None:
                 line.muted = True
                 line.writer.write_eof()
                 continue
-            line.writer.write(chunk)
+            line.writer.write(chunk.replace(b"+RESET\r\n", b""))
             await line.writer.drain()
-        line.writer.write_eof()
+        if not line.deaf:
+            line.writer.write_eof()

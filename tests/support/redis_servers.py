@@ -17,9 +17,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+
+import redis
 
 GIVEN = "JAZZMINE_REDIS_URL"
 """A server named by this variable takes the place of those that tests would start."""
@@ -150,3 +152,46 @@ def server(name: str = "", *options: str) -> Iterator[Server]:
         yield made
     finally:
         made.close()
+
+
+@contextlib.contextmanager
+def pair(name: str = "", *options: str) -> Iterator[tuple[Server, Server]]:
+    """A primary and its replica, which has what the primary has."""
+    options = ("--repl-diskless-sync-delay", "0", *options)
+    with server(name, *options) as primary, server(name, *options) as replica:
+        follow(replica, primary)
+        yield primary, replica
+
+
+def follow(replica: Server, primary: Server) -> None:
+    """Make a server the replica of another one, and wait until it has what that has."""
+    with redis.Redis.from_url(replica.url) as client:
+        client.replicaof("127.0.0.1", str(primary.port))
+        _until(lambda: client.info("replication")["master_link_status"] == "up")
+    with redis.Redis.from_url(primary.url) as client:
+        _until(lambda: client.info("replication").get("slave0", {}).get("state") == "online")
+
+
+def hand_over(primary: Server, replica: Server) -> None:
+    """Let them change places without losing a write; connections to the former primary stay open."""
+    with redis.Redis.from_url(primary.url) as client:
+        client.execute_command("FAILOVER", "TO", "127.0.0.1", replica.port)
+        _until(lambda: client.info("replication").get("master_link_status") == "up")
+
+
+def promote(primary: Server, replica: Server) -> None:
+    """Kill a primary whose replica has all its writes, and let the replica take its place."""
+    with redis.Redis.from_url(primary.url) as client:
+        client.client_pause(60_000, all=False)
+        assert client.wait(1, 20_000) == 1
+    primary.kill()
+    with redis.Redis.from_url(replica.url) as client:
+        client.replicaof("NO", "ONE")
+
+
+def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > deadline:
+            raise RuntimeError("the servers did not get there")
+        time.sleep(0.02)

@@ -31,6 +31,20 @@ _DRIVERS = {
     "postgresql": "postgresql+psycopg",
     "postgresql+psycopg": "postgresql+psycopg",
 }
+_INTEGERS = {
+    "connect_timeout",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "prepare_threshold",
+    "tcp_user_timeout",
+}
+"""Options of a PostgreSQL URL that are numbers; libpq itself reads the other ones."""
+
+_OF_SQLITE_FILES = {"cache", "immutable", "mode", "nolock", "psow", "vfs"}
+"""Options of a SQLite URL, which count where ``uri=true`` stands with them."""
+
 _LOCK_SHARE = 0.8
 """Share of the deadline that may pass waiting for a lock; the rest is for reporting it."""
 
@@ -74,7 +88,8 @@ class Database:
     which may never answer. A forked child opens connections of its own.
 
     Args:
-        url: ``sqlite://``, ``sqlite:///file.db`` or ``postgresql://user:password@host/database``.
+        url: ``sqlite://``, ``sqlite:///file.db`` or ``postgresql://user:password@host/database``, with libpq options,
+            ``prepare_threshold`` (off by default, for poolers) or ``pgbouncer=true``.
         deadline: Seconds that one call may take.
         pool_size: Connections at most.
 
@@ -212,26 +227,22 @@ def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:
     """Create an engine; ``pool_size`` 0 is one connection for all."""
     wait_ms = max(1, int(deadline * _LOCK_SHARE * 1000))
     sqlite = url.get_backend_name() == "sqlite"
-    seconds = max(1, int(deadline))
-    arguments: dict[str, Any] = {"check_same_thread": False}
-    if not sqlite:
-        arguments = {
-            "connect_timeout": seconds,
-            "keepalives_idle": seconds,
-            "tcp_user_timeout": 1000 * seconds,
-        }
     pool: dict[str, Any] = {"poolclass": StaticPool}
     if pool_size:
         size = {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": deadline}
         pool = {"poolclass": QueuePool, "pool_recycle": 1800, **size}
     try:
-        engine = sa.create_engine(url, connect_args=arguments, hide_parameters=True, **pool)
+        arguments = _sqlite_arguments(url) if sqlite else _postgres_arguments(url, max(1, int(deadline)))
+        plain = url.difference_update_query(["pgbouncer"])
+        engine = sa.create_engine(plain, connect_args=arguments, hide_parameters=True, **pool)
     except ImportError as error:
         raise MissingExtraError(
             "SqlMessageStore needs the package psycopg for PostgreSQL, which is not installed",
             where="jazzmine_dspy.memory.messages",
             remedy="Run: pip install 'jazzmine-dspy[sql]'.",
         ) from error
+    except ArgumentError:
+        raise _no_option("port", "Give a number, or one for each host.") from None
 
     def prepare(connection: Any, _: Any) -> None:
         # `begin` below starts the transactions: the driver does so too late, and never for reading.
@@ -257,6 +268,56 @@ def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:
         sa.event.listen(engine, "connect", prepare)
     sa.event.listen(engine, "begin", begin)
     return engine
+
+
+def _sqlite_arguments(url: sa.URL) -> dict[str, Any]:
+    """What SQLite is opened with besides the URL."""
+    known = _OF_SQLITE_FILES if url.query.get("uri") == "true" else set()
+    for name in url.query:
+        if name not in known and (name, url.query[name]) != ("uri", "true"):
+            raise _no_option(name, "Remove it; those of SQLite's own file names need uri=true.")
+    return {"check_same_thread": False}
+
+
+def _postgres_arguments(url: sa.URL, seconds: int) -> dict[str, Any]:
+    """What psycopg is called with besides the URL, whose options count before ours.
+
+    A pooler gives a connection another session of the server for each transaction, which knows no statement that was
+    prepared before.
+    """
+    from psycopg import Error, pq
+    from psycopg.conninfo import make_conninfo
+
+    options: dict[str, Any] = {
+        "connect_timeout": seconds,
+        "keepalives_idle": seconds,
+        "tcp_user_timeout": 1000 * seconds,
+        "prepare_threshold": None,
+    }
+    for name, value in url.query.items():
+        try:
+            if name in _INTEGERS:
+                options[name] = int(str(value))
+            elif name == "pgbouncer" and value not in ("true", "false"):
+                raise ValueError(name)
+            elif name not in ("host", "port", "pgbouncer"):
+                # With this port libpq reads all options and connects to nothing.
+                option: dict[str, Any] = {name: value, "port": "?"}
+                connection = pq.PGconn.connect_start(make_conninfo(**option).encode())
+                if isinstance(value, tuple) or b'"port"' not in connection.error_message:
+                    raise ValueError(name)
+        except (ValueError, Error):
+            remedy = (
+                "Use libpq's options with values that it takes, prepare_threshold=NUMBER or pgbouncer=true."
+            )
+            raise _no_option(name, remedy) from None
+    return options if url.query.get("pgbouncer") != "true" else {**options, "prepare_threshold": None}
+
+
+def _no_option(name: str, remedy: str) -> InputError:
+    return InputError(
+        f"The database URL's option {name!r} cannot be used as it is", where="url", remedy=remedy
+    )
 
 
 def _create_tables(connection: sa.Connection) -> None:

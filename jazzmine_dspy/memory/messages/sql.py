@@ -39,7 +39,8 @@ class SqlMessageStore:
     event loops and threads; a forked child connects anew, to an empty database where it is in memory.
 
     Args:
-        url: ``sqlite:///file.db``, ``sqlite://`` (in memory) or ``postgresql://user:password@host/database``.
+        url: ``sqlite:///file.db``, ``sqlite://`` (in memory) or ``postgresql://user:password@host/database``. Options
+            of libpq may follow, and ``prepare_threshold``: no statement is prepared without it, as poolers require.
         deadline: Seconds within which every call ends, with ``MemoryUnavailableError`` if need be.
         pool_size: Connections at most; calls beyond that wait for one.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +13,9 @@ from jazzmine_dspy.memory.working.store import Presence, QuarantineEntry, Workin
 from jazzmine_dspy.memory.working.turn_lock import Record, Turn, stale_state, turn_lost
 
 REMEMBER = 30 * 86400.0
+
+# Of all stores, as several may share their conversations; event loops of several threads use them.
+_one_at_a_time = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -31,7 +36,7 @@ class StoredConversation:
 
 
 class InMemoryWorkingMemoryStore(WorkingMemoryStore):
-    """Working memories in a dictionary, with the guarantees of the other stores, for one event loop.
+    """Working memories in a dictionary, with the guarantees of the other stores, also between threads.
 
     Args:
         ttl: Seconds that a state lives without being read or written, 3600 by default.
@@ -55,10 +60,12 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         self._conversations = {} if conversations is None else conversations
         self._swept = monotonic()
 
-    def _known(self, conversation_id: str) -> StoredConversation:
-        """The conversation as it is now: what has outlived its time is gone."""
-        self._sweep()
-        return self._aged(self._conversations.setdefault(conversation_id, StoredConversation()))
+    @contextmanager
+    def _known(self, conversation_id: str) -> Iterator[StoredConversation]:
+        """The conversation as it is now: what has outlived its time is gone. Others wait until this one is done."""
+        with _one_at_a_time:
+            self._sweep()
+            yield self._aged(self._conversations.setdefault(conversation_id, StoredConversation()))
 
     def _aged(self, known: StoredConversation) -> StoredConversation:
         now = self._monotonic()
@@ -91,50 +98,51 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         return known.record
 
     async def _begin(self, conversation_id: str, token: str) -> Turn | None:
-        known = self._known(conversation_id)
-        if known.token not in ("", token):
-            return None
-        known.token, known.fence = token, known.fence + 1
-        return Turn(conversation_id, token, known.fence, self._touched(known))
+        with self._known(conversation_id) as known:
+            if known.token not in ("", token):
+                return None
+            known.token, known.fence = token, known.fence + 1
+            return Turn(conversation_id, token, known.fence, self._touched(known))
 
     async def _end(self, conversation_id: str, token: str) -> None:
-        known = self._known(conversation_id)
-        if known.token == token:
-            known.token = ""
+        with self._known(conversation_id) as known:
+            if known.token == token:
+                known.token = ""
 
     async def _read(self, conversation_id: str) -> Record | None:
-        known = self._known(conversation_id)
-        return self._touched(known) if known.record else None
+        with self._known(conversation_id) as known:
+            return self._touched(known) if known.record else None
 
     async def _create(self, conversation_id: str, data: bytes, turn: Turn | None) -> Record:
-        known = self._known(conversation_id)
-        if turn is not None and turn.fence != known.fence:
-            raise turn_lost(conversation_id)
-        return self._touched(known) or self._put(known, data)
+        with self._known(conversation_id) as known:
+            if turn is not None and turn.fence != known.fence:
+                raise turn_lost(conversation_id)
+            return self._touched(known) or self._put(known, data)
 
     async def _write(self, turn: Turn, data: bytes, expected: int) -> int:
-        known = self._known(turn.conversation_id)
-        if turn.fence != known.fence:
-            raise turn_lost(turn.conversation_id)
-        if known.record is None or known.version != expected:
-            raise stale_state(turn.conversation_id, known.version if known.record else None, expected)
-        return self._put(known, data).version
+        with self._known(turn.conversation_id) as known:
+            if turn.fence != known.fence:
+                raise turn_lost(turn.conversation_id)
+            if known.record is None or known.version != expected:
+                raise stale_state(turn.conversation_id, known.version if known.record else None, expected)
+            return self._put(known, data).version
 
     async def _presence(self, conversation_id: str) -> Presence:
-        known = self._known(conversation_id)
-        return Presence.PRESENT if known.record else known.missing
+        with self._known(conversation_id) as known:
+            return Presence.PRESENT if known.record else known.missing
 
     async def _delete(self, conversation_id: str) -> bool:
-        known = self._known(conversation_id)
-        there = known.record is not None or bool(known.quarantined)
-        known.record, known.missing, known.quarantined = None, Presence.ABSENT, []
-        return there
+        with self._known(conversation_id) as known:
+            there = known.record is not None or bool(known.quarantined)
+            known.record, known.missing, known.quarantined = None, Presence.ABSENT, []
+            return there
 
     async def _quarantine(self, conversation_id: str, record: Record, cause: str) -> None:
-        known = self._known(conversation_id)
-        if known.record is not None and known.version == record.version:
-            known.quarantined.append(QuarantineEntry(known.record.data or b"", cause, self.clock()))
-            known.record, known.missing = None, Presence.UNREADABLE
+        with self._known(conversation_id) as known:
+            if known.record is not None and known.version == record.version:
+                known.quarantined.append(QuarantineEntry(known.record.data or b"", cause, self.clock()))
+                known.record, known.missing = None, Presence.UNREADABLE
 
     async def _quarantined(self, conversation_id: str) -> list[QuarantineEntry]:
-        return list(self._known(conversation_id).quarantined)
+        with self._known(conversation_id) as known:
+            return list(known.quarantined)

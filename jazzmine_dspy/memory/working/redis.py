@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
-from redis.exceptions import RedisClusterException, RedisError
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
+from jazzmine_dspy.memory.working.redis_client import (
+    QUOTED,
+    Client,
+    connect,
+    retry,
+    unavailable,
+    without_secrets,
+)
 from jazzmine_dspy.memory.working.store import Presence, QuarantineEntry, WorkingMemoryStore
 from jazzmine_dspy.memory.working.turn_lock import Record, Turn, stale_state, turn_lost
-from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
-
-Client = Redis | RedisCluster
+from jazzmine_dspy.models.errors import InputError
 
 REMEMBER = 30 * 86400.0
 TEN_YEARS = 10 * 366 * 86400.0
@@ -153,9 +157,9 @@ return gone and 1 or 0
 class RedisWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in Redis 6.2 or newer, or Valkey; workers that name the same server share them.
 
-    Given a URL, a store may serve one event loop after the other, also in a forked child. Redis measures all times; the
-    clocks of workers decide nothing. The keys of a conversation are ``PREFIX:{ID}:PART``, with the id percent-encoded,
-    in one slot of a cluster. The parts are ``state``, ``meta``, ``lock`` and ``aside``.
+    Given a URL, a store serves any number of event loops, in several threads and in a forked child too. Redis measures
+    all times; the clocks of workers decide nothing. The keys of a conversation are ``PREFIX:{ID}:PART``, with the id
+    percent-encoded, in one slot of a cluster. The parts are ``state``, ``meta``, ``lock`` and ``aside``.
 
     Args:
         url_or_client: ``redis://``, ``rediss://`` or ``unix://``; ``redis+cluster://HOST:PORT`` or
@@ -212,10 +216,11 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
                 remedy="Name one without braces, which choose the slot in a cluster.",
             )
         self.lease, self.prefix, self._timeout = lease, prefix, timeout
+        self._retry = retry(timeout)
         self._life = int(ttl * 1000), int((ttl + remember) * 1000)
         self._owned = isinstance(url_or_client, str)
         self._where = without_secrets(url_or_client) if isinstance(url_or_client, str) else "the client given"
-        self._connect = partial(_client, url_or_client, self._where, timeout, connections)
+        self._connect = partial(connect, url_or_client, self._where, timeout, connections)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
         client = self._connect()
         self._lock, self._unlock, self._list = map(client.register_script, (LOCK, UNLOCK, LIST))
@@ -238,14 +243,31 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         return client
 
     async def _run(self, script: Any, keys: list[str], *args: str | bytes | int) -> Any:
-        client, begun = self._client, asyncio.get_running_loop().time()
-        try:
-            # A connection that stalls leaves time to try another one.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(begun + self._timeout / 2):
+        client = self._client
+
+        async def attempt() -> Any:
+            try:
+                # A connection that stalls leaves time to try another one.
+                async with asyncio.timeout(self._timeout / 2):
                     return await script(keys=keys, args=args, client=client)
-            async with asyncio.timeout_at(begun + self._timeout):
-                return await script(keys=keys, args=args, client=client)
+            except ResponseError as error:
+                for text, kind in QUOTED.items():
+                    if text in str(error):
+                        raise kind from error
+                raise
+            except AttributeError as error:
+                # In redis-py, a cluster's client closes connections to a lost node under those who open them.
+                raise RedisConnectionError from error
+
+        async def reconnect(_: Exception) -> None:
+            # Idle connections may lead to the former primary too; a new one looks up the address. A cluster's client
+            # does this itself.
+            if isinstance(client, Redis):
+                await client.connection_pool.disconnect(inuse_connections=False)
+
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._retry.call_with_retry(attempt, reconnect)
         except RuntimeError as error:
             # asyncio's own text, for a connection that was made in another loop.
             if "loop" not in str(error):
@@ -256,11 +278,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
                 remedy="Pass a URL, or create the client and the store in the loop that uses them.",
             ) from error
         except (RedisError, RedisClusterException, OSError) as error:
-            raise MemoryUnavailableError(
-                f"Redis does not answer: {format_error(error)}",
-                where=self._where,
-                remedy="Check that it is up, its address (redis+cluster:// for a cluster) and password, and its log.",
-            ) from error
+            raise unavailable(error, self._where) from error
 
     async def _call(self, script: Any, conversation_id: str, *args: str | bytes | int) -> Any:
         """Run a script over the record of a conversation."""
@@ -343,48 +361,3 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if self._owned and client is not None:
             await client.aclose()
-
-
-def _client(source: str | Client, where: str, timeout: float, connections: int) -> Client:
-    """A client of a URL, or the one given."""
-    if not isinstance(source, str):
-        if not isinstance(source, Redis | RedisCluster) or source.get_encoder().decode_responses:
-            raise InputError(
-                f"{type(source).__name__} is neither a URL nor a client of redis.asyncio that returns bytes",
-                where="url_or_client",
-                remedy="Pass a URL, or a redis.asyncio.Redis or RedisCluster without decode_responses.",
-            )
-        return source
-    settings: dict[str, Any] = {
-        # The third version costs each connection a further call, and each answer time.
-        "protocol": 2,
-        "retry": Retry(ExponentialBackoff(cap=timeout / 8, base=0.01), 4),
-        "socket_connect_timeout": timeout / 2,
-        "max_connections": connections,
-    }
-    try:
-        if "+cluster://" in source:
-            # A node that stalls is taken for one that failed.
-            address = source.replace("+cluster", "", 1)
-            return RedisCluster.from_url(address, socket_timeout=timeout / 2, **settings)
-        # `_run` measures the time of each call; redis-py would need a task and a timer for that.
-        pool = BlockingConnectionPool.from_url(source, timeout=None, socket_timeout=None, **settings)
-        pool.make_connection()  # type: ignore[no-untyped-call]
-        return Redis.from_pool(pool)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"This is no URL of a Redis server: {format_error(error)}",
-            where=where,
-            remedy="Possible are redis://, rediss://, unix://, redis+cluster:// and rediss+cluster://.",
-        ) from error
-
-
-def without_secrets(url: str) -> str:
-    """A URL as it may be shown: without user, password and options.
-
-    Example:
-        >>> without_secrets("redis://bot:pass%40word@cache:6379/2?ssl_ca_certs=x")
-        'redis://cache:6379/2'
-    """
-    scheme, separator, rest = url.partition("?")[0].partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if separator else "the URL"

@@ -78,14 +78,14 @@ def _operation(
 
 
 class WorkingMemoryStore(TurnStore):
-    """Stores one :class:`WorkingMemory` for each conversation; used in one event loop, by any number of tasks.
+    """Stores one :class:`WorkingMemory` for each conversation; used by any number of tasks and event loops.
 
     A store of your own implements the primitives whose names begin with an underscore, and ``lease`` if a turn can be
     lost. Each primitive is one atomic step; it raises ``MemoryUnavailableError`` if the place of storage does not
     answer in bounded time, and may be repeated if its answer was lost.
 
     Guarantees:
-        - Turns of one conversation run one at a time, over all workers; those of one process in the order of asking.
+        - Turns of one conversation run one at a time, over all workers; those of one event loop in the order of asking.
           A turn that a task begins within its own turn is the same one. Tasks begun in a turn read and write in it
           while it lasts; a turn that they begin is another one, and waits.
         - :meth:`save` compares and sets: it writes only over the version that was read, and only from the newest turn.
@@ -253,7 +253,9 @@ class WorkingMemoryStore(TurnStore):
     async def close(self) -> None:
         """Close connections, once what runs in the background has ended."""
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(t for t in self._background if t.get_loop() is loop), return_exceptions=True)
+        await asyncio.gather(
+            *(t for t in [*self._background] if t.get_loop() is loop), return_exceptions=True
+        )
         await self._close()
 
     @asynccontextmanager

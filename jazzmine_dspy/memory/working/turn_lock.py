@@ -68,7 +68,7 @@ _turns: ContextVar[Mapping[tuple[object, str], Turn]] = ContextVar("turns", defa
 
 
 class Gate(asyncio.Lock):
-    """The lock of a conversation in this process, and how many tasks have it or wait for it."""
+    """The lock of a conversation in an event loop, and how many tasks have it or wait for it."""
 
     users = 0
 
@@ -87,8 +87,9 @@ class TurnStore(ABC):
     def __init__(self, *, wait: float = 15.0, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
         self._wait = wait
-        # Of conversations with a turn under way or waited for.
-        self._gates: dict[str, Gate] = {}
+        # Of conversations with a turn under way or waited for, by event loop: those of other loops wait as other
+        # processes do.
+        self._gates: dict[tuple[asyncio.AbstractEventLoop, str], Gate] = {}
         self._background: set[asyncio.Task[None]] = set()
         # Stands for this store in the context of tasks, which may outlive it.
         self._name = object()
@@ -128,7 +129,7 @@ class TurnStore(ABC):
 
     @property
     def locks(self) -> int:
-        """Conversations with a turn of this process under way or waited for."""
+        """Conversations with a turn of this process under way or waited for, counted by event loop."""
         return len(self._gates)
 
     def _current(self, conversation_id: str) -> Turn | None:
@@ -153,8 +154,9 @@ class TurnStore(ABC):
 
     @asynccontextmanager
     async def _gate(self, conversation_id: str, deadline: float) -> AsyncIterator[None]:
-        """Let the tasks of this process in one at a time, in the order of asking."""
-        gate = self._gates.setdefault(conversation_id, Gate())
+        """Let the tasks of this event loop in one at a time, in the order of asking."""
+        key = asyncio.get_running_loop(), conversation_id
+        gate = self._gates.setdefault(key, Gate())
         gate.users += 1
         try:
             try:
@@ -169,10 +171,10 @@ class TurnStore(ABC):
         finally:
             gate.users -= 1
             if not gate.users:
-                del self._gates[conversation_id]
+                del self._gates[key]
 
     async def _begun(self, conversation_id: str, deadline: float) -> Turn:
-        """Try until the turn is granted. Only one task of this process tries at a time, the others queue."""
+        """Try until the turn is granted. Only one task of this event loop tries at a time, the others queue."""
         token, pause = uuid.uuid4().hex, 0.01
         try:
             while (turn := await self._begin(conversation_id, token)) is None:

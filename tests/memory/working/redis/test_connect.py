@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 import redis
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 
-from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore, without_secrets
+from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
+from jazzmine_dspy.memory.working.redis_client import without_secrets
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError
 
 
@@ -223,6 +225,14 @@ def test_a_store_serves_one_event_loop_after_the_other_and_a_forked_child(redis_
     finally:
         former.run_until_complete(abandoned)
         former.close()
+
+
+@pytest.mark.row("A7", "W16")
+def test_a_store_serves_event_loops_of_several_threads(redis_url: str) -> None:
+    store = RedisWorkingMemoryStore(redis_url, prefix=f"threads-{uuid.uuid4().hex}")
+    with ThreadPoolExecutor(4) as threads:
+        versions = list(threads.map(lambda _: asyncio.run(_turn(store)), range(40)))
+    assert sorted(versions) == list(range(1, 41))
 
 
 @pytest.mark.row("U15")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,27 +23,49 @@ SLOTS = 16384
 @pytest.fixture(scope="module")
 def cluster(servers: Any) -> Iterator[list[Any]]:
     """Two masters with half of the slots each."""
+    with _cluster(servers, masters=2, replicas=0) as nodes:
+        yield nodes
+
+
+@contextlib.contextmanager
+def _cluster(servers: Any, masters: int, replicas: int) -> Iterator[list[Any]]:
+    """Masters that share the slots, then the replicas of the first masters."""
     if "valkey" not in servers.binaries():
         pytest.skip("the extra `dev` installs Valkey")
-    nodes = []
+    nodes: list[Any] = []
     try:
-        for _ in range(2):
+        for _ in range(masters + replicas):
             options = ("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()))
-            nodes.append(servers.Server(servers.binaries()["valkey"], *options))
+            timeout = ("--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0")
+            nodes.append(servers.Server(servers.binaries()["valkey"], *timeout, *options))
+        share = -(-SLOTS // masters)
         for number, node in enumerate(nodes):
             with redis.Redis.from_url(node.url) as client:
-                half = SLOTS // 2
-                client.execute_command("CLUSTER ADDSLOTSRANGE", number * half, (number + 1) * half - 1)
+                if number < masters:
+                    first, last = number * share, min((number + 1) * share, SLOTS) - 1
+                    client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
                 client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
         with redis.Redis.from_url(nodes[0].url) as client:
-            bus = nodes[1]._command[-1]
-            client.execute_command("CLUSTER MEET", "127.0.0.1", nodes[1].port, bus)
+            for node in nodes[1:]:
+                client.execute_command("CLUSTER MEET", "127.0.0.1", node.port, node._command[-1])
         for node in nodes:
             node.wait_for("Cluster state changed: ok")
+        for master, replica in zip(nodes, nodes[masters:], strict=False):
+            _replicate(master, replica)
         yield nodes
     finally:
         for node in nodes:
             node.close()
+
+
+def _replicate(master: Any, replica: Any) -> None:
+    with redis.Redis.from_url(master.url) as client:
+        name = client.execute_command("CLUSTER MYID").decode()
+    with redis.Redis.from_url(replica.url) as client:
+        while name not in str(client.execute_command("CLUSTER NODES")):
+            time.sleep(0.05)
+        client.execute_command("CLUSTER REPLICATE", name)
+    replica.wait_for("<-> REPLICA sync: Finished with success")
 
 
 async def _turn(store: RedisWorkingMemoryStore, conversation_id: str, text: str) -> WorkingMemory:
@@ -72,6 +96,27 @@ async def test_a_node_of_a_cluster_taken_for_a_single_server_is_told(cluster: li
     assert 0 < len(wrong) < 20
     assert all(isinstance(one, MemoryUnavailableError) and "redis+cluster://" in str(one) for one in wrong)
     await store.close()
+
+
+@pytest.mark.chaos
+@pytest.mark.slow
+@pytest.mark.row("W16", "W18")
+async def test_a_cluster_that_loses_two_masters_goes_on(servers: Any) -> None:
+    with _cluster(servers, masters=3, replicas=2) as nodes:
+        store = RedisWorkingMemoryStore(f"redis+cluster://127.0.0.1:{nodes[2].port}")
+        ids = [f"c{n}" for n in range(30)]
+        version = 1
+        await asyncio.gather(*(_turn(store, each, "before") for each in ids))
+        for master, replica in zip(nodes, nodes[3:], strict=False):
+            with redis.Redis.from_url(master.url) as client:
+                assert client.wait(1, 5000) == 1
+            master.kill()
+            await asyncio.to_thread(replica.wait_for, "Failover election won")
+            await asyncio.to_thread(replica.wait_for, "Cluster state changed: ok")
+            version += 1
+            states = await asyncio.gather(*(_turn(store, each, "after") for each in ids))
+            assert {state.version for state in states} == {version}
+        await store.close()
 
 
 @pytest.fixture
