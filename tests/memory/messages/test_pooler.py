@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine_dspy.memory.messages import SqlMessageStore
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
-from jazzmine_dspy.testing.messages.harness import message
+from jazzmine_dspy_conformance.messages.harness import message
 from transaction_pooler import TransactionPooler
 
 pytestmark = pytest.mark.row("M6")
