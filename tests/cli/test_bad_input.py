@@ -77,7 +77,6 @@ def test_files_that_are_not_there_or_not_utf_8(run: Any, program: Path, tmp_path
         ["chat", "nowhere"],
         ["report", "nowhere"],
         ["datasets", "check", "nowhere"],
-        ["contract", "--check", "nowhere"],
     ):
         _refused(run(*command))
 
