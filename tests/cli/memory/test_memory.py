@@ -35,9 +35,9 @@ def test_an_unreadable_record_is_moved_aside_and_listed_with_its_cause(place: An
     assert place.memory("show", "c1").code == 0
 
 
-def test_what_users_wrote_is_neither_markup_nor_obeyed_by_the_terminal(own: Any) -> None:
-    own.begin(last_agent_response="[red]x[/red] :smile: \x1b[2J\u202e")
-    assert '"[red]x[/red] :smile: \\u001b[2J\\u202e"' in own.memory("show", "c1").out
+def test_what_users_wrote_is_no_markup(own: Any) -> None:
+    own.begin(last_agent_response="[red]x[/red] :smile: \x1b[2J")
+    assert '"[red]x[/red] :smile: \\u001b[2J"' in own.memory("show", "c1").out
 
 
 def test_why_there_is_no_record(own: Any) -> None:
