@@ -75,8 +75,9 @@ def values(text: str, *, encodings: int = _MOST_ENCODINGS) -> list[Any]:
         if found and not rest.strip(_AROUND):
             return found
     found, rest = _objects(thoughtless)
-    last = parsed(rest[rest.find("{") : rest.rfind("}") + 1])
-    return [*found, last] if isinstance(last, dict) else found
+    begin, end = ("{", "}") if "{" in rest else ("[", "]")
+    last = parsed(rest[rest.find(begin) : rest.rfind(end) + 1])
+    return [*found, last] if isinstance(last, dict | list) else found
 
 
 def _objects(text: str) -> tuple[list[Any], str]:
