@@ -58,6 +58,8 @@ def values(text: str, *, encodings: int = _MOST_ENCODINGS) -> list[Any]:
     Example:
         >>> values('<think>{"flows": ["B"]} or {</think>{"flows": ["A"]}')
         [{'flows': ['B']}, {'flows': ['A']}]
+        >>> values('<think>or {</think>"[\\\\"A\\\\"]"')
+        [['A']]
         >>> values('<think>{"flows": ["B"]}</think> None.')
         []
     """
@@ -69,11 +71,12 @@ def values(text: str, *, encodings: int = _MOST_ENCODINGS) -> list[Any]:
             return values(value, encodings=encodings - 1)
         if isinstance(value, dict | list):
             return [value]
-    # An object that ends the text is no thought, and tags in it are texts of the answer.
-    with contextlib.suppress(EOFError):
-        found, rest = _objects(text)
-        if found and not rest.strip(_AROUND):
-            return found
+        if part is text:
+            # An object that ends the text is no thought, and tags in it are texts of the answer.
+            with contextlib.suppress(EOFError):
+                found, rest = _objects(text)
+                if found and not rest.strip(_AROUND):
+                    return found
     found, rest = _objects(thoughtless)
     begin, end = ("{", "}") if "{" in rest else ("[", "]")
     last = parsed(rest[rest.find(begin) : rest.rfind(end) + 1])
