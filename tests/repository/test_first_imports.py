@@ -53,8 +53,12 @@ def failures(statements: list[str]) -> list[str]:
 
 @pytest.mark.row("X2")
 def test_every_public_name_is_a_first_import() -> None:
-    names = [f"from jazzmine_dspy import {name}" for name in jazzmine_dspy.__all__]
-    assert failures([*names, MISSING]) == [MISSING]
+    by_home: dict[str, list[str]] = {}
+    for name in jazzmine_dspy.__all__:
+        # Names of one module are one import, whichever of them is first.
+        by_home.setdefault(jazzmine_dspy._HOMES[name], []).append(name)
+    statements = [f"from jazzmine_dspy import {', '.join(names)}" for names in by_home.values()]
+    assert failures([*statements, MISSING]) == [MISSING]
 
 
 @pytest.mark.long
