@@ -17,7 +17,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports signatures rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn"
@@ -35,6 +35,7 @@ help:
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections, records and the primary fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
+	@echo "make signatures   write what a language model is sent into signatures/"
 	@echo "make build        the wheels in dist/;  make clean  removes what was generated"
 
 # Two stamps, so that quickstart need not wait for the tools of development.
@@ -86,6 +87,9 @@ types: setup-dev
 
 imports: setup-dev
 	$(BIN)/lint-imports --no-cache
+
+signatures: setup-dev
+	$(BIN)/python tools/signatures.py
 
 rows: setup-dev
 	$(BIN)/python tools/rows.py

@@ -71,13 +71,9 @@ async def inside() -> int:
     from redis.asyncio import Redis
 
     import redis_servers
-    from jazzmine_dspy import (
-        FlowRegistry,
-        FlowSelector,
-        MessageEnhancer,
-        QdrantProceduralMemory,
-        load,
-    )  # fmt: skip
+    from jazzmine_dspy import FlowRegistry, QdrantProceduralMemory, load
+    from jazzmine_dspy.integrations.jazzmine.agent import JazzmineEnhancer, JazzmineFlowSelector
+    from jazzmine_dspy.integrations.jazzmine.flows import to_registry
     from jazzmine_dspy.integrations.jazzmine.working_memory import JazzmineWorkingMemoryStore
     from openai_server import serving
 
@@ -94,15 +90,16 @@ async def inside() -> int:
         redis_servers.server() as redis,
     ):
         memory = QdrantProceduralMemory(":memory:")
-        await memory.sync(FlowRegistry(flows, agent_id="shop"), "shop")
+        registry = to_registry(flows, agent_id="shop")
+        await memory.sync(registry, "shop")
         store = JSONMessageStore({"path": str(Path(folder) / "messages.json")})
         await store._init()
         llm = OpenAICompatibleLLM(api_key="x", base_url=server.address.removesuffix("/v1"), model="scripted")
         client = Redis.from_url(redis.url)
-        selector = FlowSelector(load("support", flows=flows), flows, memory, agent_id="shop")
+        selector = JazzmineFlowSelector(load("support", flows=registry), flows, memory, agent_id="shop")
         builder = AgentBuilder("Aria", agent_id="shop", personality="Kind.").with_llm(llm)
         builder = builder.with_message_store(store).with_wm_store(TheirStore(client))
-        builder = builder.with_enhancer(MessageEnhancer(llm, store)).with_flow_selector(selector)
+        builder = builder.with_enhancer(JazzmineEnhancer(llm, store)).with_flow_selector(selector)
         agent, teardown = await builder.build()
         shared = JazzmineWorkingMemoryStore(redis.url)
         failures = 0

@@ -2,7 +2,7 @@
 
 from jazzmine_dspy.artifacts.loading import BASE, Loaded, bind_recall, load, load_with_manifest
 from jazzmine_dspy.artifacts.manifest import read_manifest
-from jazzmine_dspy.artifacts.publishing import Published, find, promote, publish, published, roll_back
+from jazzmine_dspy.artifacts.publishing import Published, find, publish
 from jazzmine_dspy.artifacts.saving import check_target, save
 
 __all__ = [
@@ -14,10 +14,7 @@ __all__ = [
     "find",
     "load",
     "load_with_manifest",
-    "promote",
     "publish",
-    "published",
     "read_manifest",
-    "roll_back",
     "save",
 ]

@@ -1,14 +1,12 @@
 """Where programs are kept: in folders that are found by name, and in MLflow's registry. Nothing is pickled.
 
 A program is published as a version of a name, of which an alias serves one. A version is the folder of the program as
-it is, among the artefacts of a run. ``load("models:/NAME@ALIAS")`` brings the version that the alias stands at; who had
-it before is kept with the name, so that an alias can be rolled back.
+it is, among the artefacts of a run. ``load("models:/NAME@ALIAS")`` brings the version that the alias stands at.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import tempfile
@@ -158,7 +156,9 @@ def _registered(client: Any, address: str) -> str:
         )  # fmt: skip
     check_name(name)
     if LATEST in (alias.lower(), version.lower()):
-        version = str(max(versions_of(client, name), default=0))
+        quote = '"' if "'" in name else "'"
+        versions = client.search_model_versions(f"name = {quote}{name}{quote}")
+        version = str(max((int(each.version) for each in versions), default=0))
     elif alias:
         version = str(client.get_model_version_by_alias(name, alias).version)
     elif not version.isdecimal():
@@ -167,12 +167,6 @@ def _registered(client: Any, address: str) -> str:
             remedy=f"Name a number or 'latest', or an alias: models:/{name[:200]}@champion.",
         )  # fmt: skip
     return str(client.get_model_version_download_uri(name, version))
-
-
-def versions_of(client: Any, name: str) -> list[int]:
-    """The versions of a name; none where nobody has it."""
-    quote = '"' if "'" in name else "'"
-    return [int(each.version) for each in client.search_model_versions(f"name = {quote}{name}{quote}")]
 
 
 @contextlib.contextmanager
@@ -202,9 +196,6 @@ def client_of(uri: str | None, what: str) -> Iterator[Any]:
         ) from error  # fmt: skip
 
 
-CHAMPION = "champion"
-"""The alias that serves, unless another is named."""
-
 _FOLDER = "program"
 
 
@@ -212,20 +203,20 @@ class Published(NamedTuple):
     """A version of a name in the registry.
 
     Args:
-        name: Of the registered program.
-        version: Counted from 1.
-        aliases: That stand at it.
-        said: The first line of its report.
+        name: The name of the registered program.
+        version: The version, counted from 1.
+        alias: The alias that was moved to the version; None if none was.
+        first_line: The first line of the program's report.
     """
 
     name: str
     version: int
-    aliases: tuple[str, ...] = ()
-    said: str = ""
+    alias: str | None = None
+    first_line: str = ""
 
     @property
     def address(self) -> str:
-        """What :func:`jazzmine_dspy.load` takes."""
+        """The address that :func:`jazzmine_dspy.load` takes."""
         return f"models:/{self.name}/{self.version}"
 
 
@@ -246,6 +237,7 @@ def publish(program: str | Path, name: str, *, alias: str | None = None, uri: st
         check_alias(alias)
     folder = find(program)
     manifest, _ = read_checked(folder)
+    first_line = str(manifest.get("first_line") or "")
     with client_of(uri, name) as client:
         from mlflow.exceptions import MlflowException
 
@@ -263,83 +255,8 @@ def publish(program: str | Path, name: str, *, alias: str | None = None, uri: st
             f"{run.info.artifact_uri}/{_FOLDER}",
             run.info.run_id,
             tags={"jazzmine.program": manifest["sha256"], "jazzmine.code": manifest["code"]},
-            description=str(manifest.get("first_line") or ""),
+            description=first_line,
         )
-        version = int(made.version)
-    if alias is not None:
-        return promote(name, version, alias=alias, uri=uri)
-    return Published(name, version, (), str(manifest.get("first_line") or ""))
-
-
-def promote(name: str, version: int, *, alias: str = CHAMPION, uri: str | None = None) -> Published:
-    """Let an alias stand at a version; :func:`roll_back` undoes it.
-
-    Raises:
-        ArtifactError: there is no such version, or MLflow cannot be reached.
-    """
-    check_name(name)
-    check_alias(alias)
-    with client_of(uri, f"{name}/{version}") as client:
-        client.get_model_version(name, str(version))
-        before, past = _history(client, name, alias)
-        course = [each for each in past if each != version]
-        if before is not None and before != version:
-            course = [*(each for each in course if each != before), before]
-        # The course first: should the second step fail, the alias stands where it stood.
-        client.set_registered_model_tag(name, _tag(alias), json.dumps([*course, version]))
-        client.set_registered_model_alias(name, alias, str(version))
-        return _published(client, name, version)
-
-
-def roll_back(name: str, *, alias: str = CHAMPION, uri: str | None = None) -> Published:
-    """Let an alias stand where it stood before it was last promoted.
-
-    Raises:
-        ArtifactError: it stood nowhere before, or MLflow cannot be reached.
-    """
-    check_name(name)
-    check_alias(alias)
-    with client_of(uri, f"{name}@{alias}") as client:
-        now, course = _history(client, name, alias)
-        before = course[: course.index(now)] if now in course else course
-        if now is None or not before:
-            raise ArtifactError(
-                f"The alias {alias!r} stood nowhere before", where=f"models:/{name}@{alias}",
-                remedy="Promote the version that it is to stand at.",
-            )  # fmt: skip
-        client.set_registered_model_alias(name, alias, str(before[-1]))
-        client.set_registered_model_tag(name, _tag(alias), json.dumps(before))
-        return _published(client, name, before[-1])
-
-
-def published(name: str, *, uri: str | None = None) -> list[Published]:
-    """All versions of a name, the newest first.
-
-    Raises:
-        ArtifactError: nobody has published it, or MLflow cannot be reached.
-    """
-    check_name(name)
-    with client_of(uri, name) as client:
-        client.get_registered_model(name)
-        return [
-            _published(client, name, version) for version in sorted(versions_of(client, name), reverse=True)
-        ]
-
-
-def _tag(alias: str) -> str:
-    return f"jazzmine.course.{alias}"
-
-
-def _history(client: Any, name: str, alias: str) -> tuple[int | None, list[int]]:
-    """The version at which an alias stands, None if nowhere, and those at which it stood, the oldest first."""
-    model = client.get_registered_model(name)
-    current, past = model.aliases.get(alias), json.loads(model.tags.get(_tag(alias), "[]"))
-    versions = [int(each) for each in past] if isinstance(past, list) else []
-    return None if current is None else int(current), versions
-
-
-def _published(client: Any, name: str, version: int) -> Published:
-    held = client.get_model_version(name, str(version))
-    aliases = client.get_registered_model(name).aliases.items()
-    standing = sorted(alias for alias, at in aliases if int(at) == version)
-    return Published(name, version, tuple(standing), str(held.description or ""))
+        if alias is not None:
+            client.set_registered_model_alias(name, alias, made.version)
+    return Published(name, int(made.version), alias, first_line)

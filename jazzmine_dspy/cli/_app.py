@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.cli import (
-    contract,
     datasets,
     decide,
     doctor,
@@ -151,7 +150,7 @@ def _options(
 
 _COMMANDS = (
     init.init, optimize.optimize, evaluate.evaluate, test.test, evaluate.compare, optimize.report, decide.decide,
-    decide.chat, contract.contract, doctor.doctor,
+    decide.chat, doctor.doctor,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command()(_command)

@@ -1,7 +1,4 @@
-"""Where a command writes: one JSON document or text on stdout, all else on stderr; and how errors are reported.
-
-The console prints texts from outside as they are, and obeys none of them.
-"""
+"""Where a command writes: one JSON document or text on stdout, all else on stderr; and how errors are reported."""
 
 from __future__ import annotations
 
@@ -19,10 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
+from rich.console import Console, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -35,29 +30,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 _SHORTEST_SECRET = 8
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _WIDTH = 120
 """Characters of a line where there is no terminal to ask."""
 
 
-def harmless(text: str) -> str:
-    """A text in which what would steer a terminal is spelled out: escape sequences, and marks of direction.
-
-    Line breaks and tabs stay.
-
-    Example:
-        >>> harmless("\\x1b[2Jgone\\r\\n")
-        '\\\\x1b[2Jgone\\\\x0d\\n'
-    """
-    return _CONTROL.sub(lambda match: _spelled(ord(match[0])), text)
-
-
-def _spelled(code: int) -> str:
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-
-
-class PlainConsole(Console):
-    """Takes no markup and no emoji codes in texts, and spells control characters out; colours of ours stay.
+class _Console(Console):
+    """Takes no markup and no emoji codes in texts.
 
     Args:
         file: Where it prints.
@@ -69,15 +47,6 @@ class PlainConsole(Console):
     def on_broken_pipe(self) -> None:
         """Whoever read has left: that is for the application to end."""
         raise BrokenPipeError
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """A text, harmless before its width is measured."""
-        return super().render_str(harmless(text), **{**options, "markup": False, "emoji": False})
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is printed, made harmless; rich's own controls are no texts."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
 
 class Output:
@@ -96,11 +65,11 @@ class Output:
         if isinstance(stdout, io.TextIOWrapper) and stdout.errors in ("strict", "surrogateescape"):
             # A terminal that lacks a letter shows its code, instead of ending the command.
             stdout.reconfigure(errors="backslashreplace")
-        self.console = PlainConsole(stdout)
+        self.console = _Console(stdout)
         if not self.console.is_terminal:
             self.console.width = _WIDTH
         # The stream of now: libraries may put another in the place of sys.stderr for a while.
-        self.err = PlainConsole(sys.stderr)
+        self.err = _Console(sys.stderr)
 
     def document(self, data: Any) -> None:
         """Set the document that ``--json`` prints at the end; without ``--json`` nothing."""

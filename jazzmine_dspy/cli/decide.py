@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.turn import Turn
     from jazzmine_dspy.runtime import Runtime
 
-_TURN_BYTES = 16 * 2**20
 _DEADLINE = 60.0
 """Seconds for one decision: the embedded model loads in the first."""
 
@@ -82,7 +81,7 @@ def _object(file: Path) -> dict[str, Any]:
 
     remedy = "Name a file with one JSON object, with the key 'text'."
     with reading(file, "Cannot read the turn", remedy, InputError):
-        text = read_file(file, limit=_TURN_BYTES)
+        text = read_file(file)
     with reading(file, "The turn is not JSON", remedy, InputError):
         data = from_json(text)
     if not isinstance(data, dict):

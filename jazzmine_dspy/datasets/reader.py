@@ -124,7 +124,7 @@ def _lines(path: Path, report: Report) -> Iterator[tuple[int, Any]]:
     try:
         for number, raw in lines_of(path):
             try:
-                data = from_json(raw, unique=True)
+                data = from_json(raw)
             except MalformedError as error:
                 message = f"The line is not JSON: {error.problem}"
                 remedy = "Write one JSON object a line; quotes inside texts need a backslash."
@@ -155,7 +155,7 @@ def _roles(reading: Reading, ids: set[str], report: Report) -> None:
         return
     try:
         text = read_file(path)
-        splits = Splits.model_validate(from_json(text, unique=True))
+        splits = Splits.model_validate(from_json(text))
     except ValidationError as error:
         for problem in explain(error, file=str(path), line=None):
             report(problem)

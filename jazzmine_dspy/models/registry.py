@@ -220,7 +220,13 @@ def _flow(item: Any, place: Place) -> Flow:
     if isinstance(item, Flow):
         flow = item
     else:
-        data = dict(item) if isinstance(item, Mapping) else _attributes(item, place(()))
+        if not isinstance(item, Mapping):
+            raise FlowError(
+                f"{type(item).__name__} is no flow",
+                where=place(()),
+                remedy="Pass Flow objects or mappings; flows of jazzmine through its to_registry of integrations.",
+            )
+        data = dict(item)
         try:
             flow = Flow.model_validate(data)
         except ValidationError as error:
@@ -257,26 +263,6 @@ def _explained(error: ErrorDetails) -> tuple[str, str]:
 def _field_error(place: Place, loc: Sequence[str | int], message: str, remedy: str) -> FlowError:
     field = ".".join(str(part) for part in loc)
     return FlowError(message, where=f"{place(loc)}, field {field}", remedy=remedy)
-
-
-def _attributes(item: Any, where: str) -> dict[str, Any]:
-    """What a flow object of another system tells: the fields of ours that it has, nested flows included."""
-    names = ("name", "description", "condition", "desired_effects", "examples", "condition_expr")
-    data: dict[str, Any] = {field: getattr(item, field) for field in names if getattr(item, field, None)}
-    if not data:
-        raise FlowError(
-            f"{type(item).__name__} is no flow",
-            where=where,
-            remedy="Pass Flow objects, mappings, or flows of jazzmine.",
-        )
-    tools = getattr(item, "tools", None) or []
-    data["tools"] = [tool if isinstance(tool, str) else getattr(tool, "name", str(tool)) for tool in tools]
-    kind = type(item).__name__.removesuffix("Flow").lower()
-    if kind in ("sequential", "parallel", "conditional"):
-        branches = (getattr(item, name, None) for name in ("true_flow", "false_flow"))
-        parts = getattr(item, "subflows", None) or [part for part in branches if part is not None]
-        data |= {"kind": kind, "subflows": [_attributes(part, where) for part in parts]}
-    return data
 
 
 class FlowChange(NamedTuple):

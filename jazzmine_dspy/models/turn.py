@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -211,7 +211,17 @@ _NAMES = {
     "paused_flows": "paused",
     "conversation_history": "history",
 }
-_ROLES = {"human": "user", "ai": "assistant", "agent": "assistant", "bot": "assistant"}
+
+
+_EMPTY: dict[str, Any] = {
+    "text": "",
+    "slots": FrozenMap(),
+    "flow": None,
+    "awaiting": None,
+    "available_flows": (),
+    "paused": (),
+    "history": (),
+}
 
 
 class NLUContext(Turn):
@@ -220,11 +230,10 @@ class NLUContext(Turn):
     Args:
         conversation_state: A :class:`ConversationState` or its text; without one it follows from the rest.
         waiting_for_slot, current_flow, current_step, collected_slots: The state before the message.
-        available_flows: Flows to choose from: ``FlowInfo`` objects, mappings, names, or a mapping of names to
-            descriptions. Empty means all of the program's registry.
-        paused_flows: Names, or objects with ``name`` or ``flow_name``, oldest first.
-        conversation_history: Earlier messages, oldest first: mappings with ``role`` and ``content``, or objects that
-            have both. The roles ``human`` and ``ai`` are taken too.
+        available_flows: Flows to choose from: ``FlowInfo`` objects, mappings with their fields, or one mapping of names
+            to descriptions. Empty means all of the program's registry.
+        paused_flows: Names of the paused flows, oldest first.
+        conversation_history: Earlier messages, oldest first: mappings with ``role`` and ``content``.
         user_message: The message, where it is known.
 
     Every other field of a ``Turn`` may be given by its own name. A flow that the program does not have is named in
@@ -252,16 +261,12 @@ class NLUContext(Turn):
         if twice:
             raise ValueError(f"{twice[0]!r} and {_NAMES[twice[0]]!r} are the same field: give one of them")
         fields: dict[str, Any] = {_NAMES.get(str(name), str(name)): value for name, value in data.items()}
-        readers: dict[str, Callable[[Any], Any]] = {
-            "available_flows": _flow,
-            "paused": lambda flow: flow if isinstance(flow, str) else _first(flow, "flow_name", "name"),
-            "history": _message,
-        }
-        for name, read in readers.items():
-            if name in fields:
-                fields[name] = tuple(read(each) for each in _items(fields[name], name))
-        for name, empty in (("text", ""), ("slots", {}), ("flow", None), ("awaiting", None)):
+        for name, empty in _EMPTY.items():
             fields[name] = fields.get(name) or empty
+        if isinstance(flows := fields["available_flows"], Mapping):
+            fields["available_flows"] = [{"name": name, "description": text} for name, text in flows.items()]
+        if isinstance(fields["history"], list | tuple):
+            fields["history"] = tuple(map(_message, fields["history"]))
         fields["slots"] = FrozenMap.of(fields["slots"])
         fields["status"] = _status(fields)
         if fields["status"] == ConversationStatus.AWAITING_CONFIRMATION and not fields.get("confirming"):
@@ -327,48 +332,16 @@ class NLUContext(Turn):
         return self.history
 
 
-def _items(value: Any, name: str) -> Iterable[Any]:
-    if value is None:
-        return ()
-    if isinstance(value, Mapping):
-        # Names with descriptions.
-        return [{"name": each, "description": text} for each, text in value.items()]
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise ValueError(f"{name!r} must be a list")
-    return value
-
-
-def _flow(flow: Any) -> Any:
-    if isinstance(flow, str):
-        return {"name": flow}
-    if isinstance(flow, Mapping):
-        return dict(flow)
-    fields = ("name", "description", "condition", "category", "keywords", "slots")
-    return {name: getattr(flow, name) for name in fields if getattr(flow, name, None) is not None}
-
-
 def _message(message: Any) -> Any:
-    if isinstance(message, HistoryMessage):
-        return message
-    role, same = _first(message, "role", "type"), _first(message, "is_continuation")
-    role = getattr(role, "value", role)
-    text = _first(message, "content", "text", "original_content")
-    known = {"role": _ROLES.get(role, role) if isinstance(role, str) else role, "text": text}
-    return known if same is None else {**known, "is_continuation": same}
-
-
-def _first(thing: Any, *names: str) -> Any:
-    """The first of some fields that a mapping or an object has."""
-    candidates = (
-        thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None) for name in names
-    )
-    return next((value for value in candidates if value is not None), None)
+    """An earlier message in the fields of a turn, where it is a mapping with ``role`` and ``content``."""
+    if isinstance(message, Mapping) and "content" in message:
+        return {"role": message.get("role"), "text": message["content"]}
+    return message
 
 
 def _status(fields: Mapping[str, Any]) -> Any:
     """The status as a turn has it; where none is given, or one that only names a step, what the rest says."""
     status = fields.get("status")
-    status = getattr(status, "value", status)
     if status is not None and status != ConversationState.VALIDATING_SLOT:
         return status
     if fields.get("confirming"):

@@ -13,7 +13,7 @@ from jazzmine_dspy.program.acts import is_pause
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.decider import Decided
 from jazzmine_dspy.program.entities import entities_of
-from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
+from jazzmine_dspy.program.heads.feeling.head import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign, limits
 from jazzmine_dspy.program.merge import derived_intent, merge
 from jazzmine_dspy.program.state import CANDIDATES, TurnState, turn_problems

@@ -12,7 +12,7 @@ from typing import Any
 
 from jazzmine_dspy.lm.resolve import as_lm
 from jazzmine_dspy.models import Degraded, Flow, FlowRegistry, LMCall, Selection, StageRecord, Turn
-from jazzmine_dspy.models.base import log, sha256
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
 from jazzmine_dspy.program.deadline import Deadline, in_thread
@@ -36,7 +36,7 @@ class FlowSelectionResult:
     """What was selected, and what it was selected from.
 
     Args:
-        chosen_flows: The caller's own flow objects, in the order of the wishes; empty where none fits.
+        chosen_flows: Flows of the registry, in the order of the wishes; empty where none fits.
         chosen_prompts, combined_prompt: Their prompts without examples, and all of them joined.
         unresolved_ids: Ids of candidates that memory holds and the registry does not.
         invented_ids: What the language model answered that it was not offered.
@@ -72,8 +72,7 @@ class FlowSelector:
         llm: What :func:`~jazzmine_dspy.lm.resolve.as_lm` takes: a language model, the name of one, an object with
             ``async agenerate(messages)`` as jazzmine has it, or an asynchronous method from a prompt to a text. Or a
             program: its ``select`` prompt is asked of the language model that is bound, else its local decider selects.
-        flow_registry: The flows: a registry, or a mapping of names or ids to flows, those of jazzmine among
-            them.
+        flow_registry: The flows: a registry, or a mapping of names or ids to flows.
         proc_mem: A recall port, or an object with ``async recall(query, agent_id, top_k, rrf_k)`` that
             returns mappings with ``flow_id``, ``flow_name``, ``description``, ``condition`` and ``score``.
             Without one, a program's own recall is used.
@@ -109,7 +108,7 @@ class FlowSelector:
         self.rrf_k = rrf_k
         self._program = _program(llm, self.registry)
         self._memory: Any = proc_mem if proc_mem is not None else self._program.bindings.recall
-        self._live, self._names = _index(flow_registry, self.registry, self.agent_id)
+        self._names = _names(flow_registry, self.registry, self.agent_id)
         self._prompts = FlowPrompts()
 
     async def select(
@@ -161,7 +160,7 @@ class FlowSelector:
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
         names = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
-        result.chosen_flows = [self._live[name] for name in names]
+        result.chosen_flows = [self.registry[name] for name in names]
         result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]
         result.combined_prompt = "\n\n".join(result.chosen_prompts)
         result.confidence = record.confidence
@@ -296,31 +295,15 @@ class FlowPrompts:
     def __len__(self) -> int:
         return len(self._prompts)
 
-    def of(self, flow: Any) -> str:
-        """The prompt of a flow, or of another system's flow object, without its examples."""
-        ours = isinstance(flow, Flow)
-        key = flow.checksum() if ours else sha256(f"{type(flow).__qualname__} {_content(flow)}")
+    def of(self, flow: Flow) -> str:
+        """The prompt of a flow, without its examples."""
+        key = flow.checksum()
         if key not in self._prompts:
-            self._prompts[key] = str(flow.build_prompt(verbose=False))
+            self._prompts[key] = flow.build_prompt(verbose=False)
         self._prompts.move_to_end(key)
         while len(self._prompts) > self._kept:
             self._prompts.popitem(last=False)
         return self._prompts[key]
-
-
-def _content(item: Any, depth: int = 6) -> str:
-    """What an object holds, as text: equal content gives equal text, as deep as flows of flows go."""
-    if item is None or isinstance(item, str | int | float | bool | bytes) or depth == 0:
-        return repr(item)
-    if isinstance(item, dict):
-        return str([(str(key), _content(value, depth - 1)) for key, value in item.items()])
-    if isinstance(item, list | tuple):
-        return str([_content(part, depth - 1) for part in item])
-    if isinstance(item, set | frozenset):
-        return str(sorted(_content(part, depth - 1) for part in item))
-    if callable(item) or not hasattr(item, "__dict__"):
-        return repr(item)
-    return f"{type(item).__qualname__} {_content(vars(item), depth - 1)}"
 
 
 def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
@@ -333,25 +316,13 @@ def _program(llm: Any, registry: FlowRegistry) -> TurnProgram:
     return TurnProgram(registry, policy=policy).bind(lm=as_lm(llm))
 
 
-def _index(
-    flows: Mapping[Any, Any], registry: FlowRegistry, agent_id: str
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The caller's flow objects by name, and the names of flows by all ids that memory may hold."""
-    live: dict[str, Any] = dict(registry)
+def _names(flows: Mapping[Any, Any], registry: FlowRegistry, agent_id: str) -> dict[str, str]:
+    """The names of flows by all ids that memory may hold: their own, and the keys of the caller's mapping."""
     names: dict[str, str] = {}
-    for (name, flow), (key, item) in zip(registry.items(), flows.items(), strict=True):
-        if hasattr(item, "build_prompt"):
-            live[name] = item
-        ids = (
-            flow.id_for(agent_id),
-            flow.id_for(""),
-            key,
-            getattr(item, "id", None),
-            getattr(item, "flow_id", None),
-        )
-        names |= {str(one): name for one in ids if one}
+    for (name, flow), key in zip(registry.items(), flows, strict=True):
+        names |= dict.fromkeys((flow.id_for(agent_id), flow.id_for(""), str(key)), name)
     # A name wins over another flow's id.
-    return live, names | {name: name for name in registry}
+    return names | {name: name for name in registry}
 
 
 def _merge_candidates(

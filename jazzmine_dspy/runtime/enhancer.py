@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import inspect
 import logging
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from jazzmine_dspy.memory.errors import ConflictError
@@ -16,7 +14,7 @@ from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import MAX_SHOWN, InputError, format_error
 from jazzmine_dspy.models.history import MAX_WINDOW
-from jazzmine_dspy.models.messages import Conversation, Entity, Message, next_episode
+from jazzmine_dspy.models.messages import Conversation, Message, MessageRole, next_episode
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
@@ -45,7 +43,8 @@ class MessageEnhancer:
     Args:
         llm: A ``dspy.LM``, the name of one, a compiled ``TurnProgram``, an object with ``async agenerate(messages)``
             such as jazzmine's ``BaseLLM``, or an asynchronous function from a prompt to a text.
-        message_store: A ``MessageStore``, or a store with jazzmine's methods.
+        message_store: The message store. Of jazzmine's own agent and store,
+            ``jazzmine_dspy.integrations.jazzmine.agent.JazzmineEnhancer`` takes care.
         history_window: Turns of the user, 1 to 1,000, that are read with the replies between them.
         flows: The flows, or a program's own where none are given: their names are the closed set of intents. Without
             flows an intent is any name in snake case.
@@ -73,7 +72,7 @@ class MessageEnhancer:
     def __init__(
         self,
         llm: Any,
-        message_store: MessageStore | Any,
+        message_store: MessageStore,
         history_window: int = 8,
         *,
         flows: FlowRegistry | Mapping[Any, Any] | Iterable[Any] | None = None,
@@ -144,13 +143,13 @@ class MessageEnhancer:
         reasons = [*problems, *([f"enhance: {record.cause}"] if record.cause else [])]
         problems += reasons[len(problems) :] if record.degraded else []
         fields = _fields(message, enhancement, turn, stored, reasons)
-        set_fields(message, fields)
+        _set_fields(message, fields)
         try:
-            await self._bounded(self._messages.update(message, fields))
+            await self._bounded(self.message_store.update_message(message, fields=frozenset(fields)))
         except Exception as error:
             problems.append(f"update: {format_error(error)}")
             reasons.append(problems[-1])
-            set_fields(message, {"errors": _errors(stored.errors, reasons)})
+            _set_fields(message, {"errors": _errors(stored.errors, reasons)})
         if problems:
             log.warning("the enhancement of message %r is degraded: %s", message.id, "; ".join(problems))
         calls = call_records(
@@ -168,7 +167,7 @@ class MessageEnhancer:
         """Load the history of a message and store the message if it is new. Adds failures to ``problems``."""
         errors, listed = tuple(message.errors or ()), True
         try:
-            stored = await self._bounded(self._messages.get(message.id))
+            stored = await self._bounded(self.message_store.get_message(message.id))
             if stored is None:
                 await self._bounded(self._messages.add(message, self.agent_id))
             else:
@@ -234,9 +233,8 @@ def _fields(
         "is_cancellation": enhancement.is_cancellation,
         "is_continuation": enhancement.is_continuation,
     }
-    if isinstance(message, Message):
-        decided = message.model_copy(update={"is_continuation": enhancement.is_continuation})
-        fields["episode_id"], _ = next_episode(stored.episode_id, decided)
+    decided = message.model_copy(update={"is_continuation": enhancement.is_continuation})
+    fields["episode_id"], _ = next_episode(stored.episode_id, decided)
     errors = _errors(stored.errors, reasons)
     if errors != (list(stored.errors) or None):
         fields["errors"] = errors
@@ -259,22 +257,13 @@ class MessageAccess:
     """Reads and writes messages of a store.
 
     Args:
-        store: A ``MessageStore``, or an object with jazzmine's ``get_message_by_id``, ``get_immediate_context``,
-            ``store_message``, ``update_message``, ``get_conversation_by_id`` and ``store_conversation``.
+        store: The message store.
     """
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._get = getattr(store, "get_message", None) or getattr(store, "get_message_by_id", None)
-        self._partial = False
-        with contextlib.suppress(AttributeError, TypeError, ValueError):
-            self._partial = "fields" in inspect.signature(store.update_message).parameters
 
-    async def get(self, message_id: str) -> Any | None:
-        """The stored message, or None."""
-        return None if self._get is None else await self._get(message_id)
-
-    async def add(self, message: Any, agent_id: str) -> None:
+    async def add(self, message: Message, agent_id: str) -> None:
         """Store a message, and its conversation where there is none.
 
         Raises:
@@ -287,13 +276,10 @@ class MessageAccess:
             created_at=message.timestamp,
             last_updated_at=message.timestamp,
         )
-        if hasattr(self._store, "ensure_conversation"):
-            await ensure_conversation(conversation, self._store)
-        elif await self._store.get_conversation_by_id(conversation.id) is None:
-            await self._store.store_conversation(conversation)
+        await ensure_conversation(conversation, self._store)
         await self._store.store_message(message)
 
-    async def before(self, message: Any, user_turns: int, *, listed: bool) -> list[Any]:
+    async def before(self, message: Message, user_turns: int, *, listed: bool) -> list[Message]:
         """Return the messages before a message, oldest first, with at least ``user_turns`` turns of the user.
 
         Args:
@@ -304,37 +290,14 @@ class MessageAccess:
             limit = min(limit, MAX_READ)
             messages = list(await self._store.get_immediate_context(message.conversation_id, limit))
             place = next((at for at, each in enumerate(messages) if each.id == message.id), None)
-            messages_before = [each for each in messages[:place] if not getattr(each, "is_flagged", False)]
-            turns = sum(each.role.value == "user" for each in messages_before)
+            messages_before = messages[:place]
+            turns = sum(each.role is MessageRole.USER for each in messages_before)
             enough = turns >= user_turns and (place is not None or not listed)
             if enough or len(messages) < limit or limit == MAX_READ:
                 return messages_before
             limit *= 4
 
-    async def update(self, message: Any, fields: Mapping[str, Any]) -> None:
-        """Write some fields of a stored message, and no others if the store can do that.
 
-        A store that writes whole messages gets the stored one with these fields changed.
-
-        Raises:
-            NotStoredError: the message was deleted.
-        """
-        if self._partial:
-            await self._store.update_message(message, fields=frozenset(fields))
-            return
-        stored = await self.get(message.id)
-        if stored is not None:
-            set_fields(stored, fields)
-        await self._store.update_message(message if stored is None else stored)
-
-
-def set_fields(message: Any, fields: Mapping[str, Any]) -> None:
-    """Set fields of a message, with entities of its own model; unknown fields are skipped."""
-    known = getattr(type(message), "model_fields", None)
+def _set_fields(message: Message, fields: Mapping[str, Any]) -> None:
     for name, value in fields.items():
-        if known is not None and name not in known:
-            continue
-        if name == "entities" and known is not None and not isinstance(message, Message):
-            [kind] = get_args(known[name].annotation) or (Entity,)
-            value = [kind(name=entity.name, attributes=list(entity.attributes)) for entity in value]
         setattr(message, name, value)

@@ -214,10 +214,10 @@ def build_turn(
     )
 
 
-def history_message(message: Any) -> HistoryMessage:
-    """A stored message as a turn shows it, our own or one of jazzmine's."""
+def history_message(message: Message) -> HistoryMessage:
+    """A stored message as a turn shows it."""
     return HistoryMessage(
-        role=message.role.value,
+        role=message.role,
         text=message.original_content,
         enhanced=message.enhanced_message,
         is_continuation=message.is_continuation,

@@ -20,155 +20,93 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic_core import from_json
 
 from jazzmine_dspy.models.commands import UNDERSTOOD
 from jazzmine_dspy.models.errors import AnswerError
 
-_THOUGHT = r"think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|seed:think"
-_PLACES = re.compile(
-    # An object begins with a key or is empty; other braces are prose.
-    r"(?P<object>\{(?=\s*[\"'}]))"
-    rf"|[<\[◁]\s*(?P<end>/?)\s*(?P<tag>{_THOUGHT})\b[^<>\[\]◁▷]*[>\]▷]",
-    re.I,
+_TAG = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|seed:think)"
+_THOUGHT = re.compile(
+    rf"\A.*?[<\[◁]\s*/\s*{_TAG}\s*[>\]▷]|\A\s*[<\[◁]\s*{_TAG}\b[^<>\[\]◁▷]*[>\]▷].*",
+    re.IGNORECASE | re.DOTALL,
 )
-_END = re.compile(rf"[<\[◁]\s*/\s*(?:{_THOUGHT})\s*[>\]▷]", re.I)
-_NESTED = re.compile(r"(?:[\"']\s{0,9}:|\[|\}\s{0,9},)\s{0,99}\Z")
-_AFTER = re.compile(r"(?:\s|`|</\w+>|<\|\w+\|>)*\Z")
-_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.S)
-_BRACKET = re.compile(r"[\[{]")
-_UNCLOSED = 8
-"""Objects that begin and never close, which are stepped over before a text is given up."""
+"""All up to the end of the first thought, whose opening tag may stand in the prompt, or an unfinished thought."""
+
+_FENCE = re.compile(r"\A\s*```\w*\s|```\s*\Z")
+_OBJECT = re.compile(r"\{(?=\s*[\"'}])")
+"""The begin of an object, which has a key or is empty; other braces are prose."""
+
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_AROUND = " \t\r\n`"
+"""What may stand around an answer that is the end of a text."""
+
+_MOST_OBJECTS = 64
+_MOST_ENCODINGS = 4
+_DECODER = json.JSONDecoder()
 
 
-def objects(text: str) -> list[dict[str, Any]]:
-    """The readable objects of a text outside of reasoning, in their order.
+def values(text: str, *, encodings: int = _MOST_ENCODINGS) -> list[Any]:
+    """What may be the answer of a text: one value that is all of it, else its objects, of which the last counts.
 
-    Reasoning is what stands in tags for it (``<think>``, ``[THINK]``), what stands before a closing tag alone, and
-    after an opening tag that never closes all but an object that ends the text.
+    Args:
+        text: The text; one that is encoded as a JSON string is decoded.
+        encodings: How often it may be encoded.
+
+    Raises:
+        EOFError: there is no object, and one breaks off.
+
+    Example:
+        >>> values('<think>{"flows": ["B"]} or {</think>{"flows": ["A"]}')
+        [{'flows': ['B']}, {'flows': ['A']}]
+        >>> values('<think>or {</think>"[\\\\"A\\\\"]"')
+        [['A']]
+        >>> values('<think>{"flows": ["B"]}</think> None.')
+        []
+    """
+    text = text.removeprefix("\ufeff").strip()
+    thoughtless = _THOUGHT.sub("", text, count=1)
+    for part in (text, thoughtless):
+        value = parsed(_FENCE.sub("", part))
+        if isinstance(value, str) and encodings:
+            return values(value, encodings=encodings - 1)
+        if isinstance(value, dict | list):
+            return [value]
+        if part is text:
+            # An object that ends the text is no thought, and tags in it are texts of the answer.
+            with contextlib.suppress(EOFError):
+                found, rest = _objects(text)
+                if found and not rest.strip(_AROUND):
+                    return found
+    found, rest = _objects(thoughtless)
+    begin, end = ("{", "}") if "{" in rest else ("[", "]")
+    last = parsed(rest[rest.find(begin) : rest.rfind(end) + 1])
+    return [*found, last] if isinstance(last, dict | list) else found
+
+
+def _objects(text: str) -> tuple[list[Any], str]:
+    """The JSON objects of a text, and what follows the last one.
 
     Raises:
         EOFError: there are none, and one breaks off.
-
-    Example:
-        >>> objects('<think>{"flows": ["B"]} or {</think>{"flows": ["A"]}')
-        [{'flows': ['A']}]
     """
-    whole = text.strip()
-    if whole.startswith("{") and _closing(whole, 0) == len(whole):
-        # Nothing stands around it: tags in it are texts of the answer.
-        alone = parsed(whole)
-        if isinstance(alone, dict):
-            return [alone]
-    found, broken = _scanned(whole)
-    if not found:
-        # A brace or a quotation mark in the reasoning may have swallowed the tag that ends it.
-        *_, last = [0, *(tag.end() for tag in _END.finditer(whole))]
-        if last:
-            found, broken = _scanned(whole[last:])
-    if not found and broken:
-        raise EOFError
-    return found
-
-
-def texts(text: str) -> list[str] | None:
-    """The last list of texts that a text holds outside of reasoning; None where it holds none.
-
-    Example:
-        >>> texts('<think>["B"]?</think>```json\\n["A", "C"]\\n```'), texts("[1]"), texts("[see below]")
-        (['A', 'C'], None, None)
-    """
-    *_, start = [0, *(tag.end() for tag in _END.finditer(text))]
-    found, position, unclosed = None, start, 0
-    while unclosed < _UNCLOSED and (bracket := _BRACKET.search(text, position)):
-        place, end = bracket.start(), _closing(text, bracket.start())
-        if end is None:
-            unclosed, position = unclosed + 1, place + 1
-            continue
-        # What lies inside of an unreadable object is no answer.
-        data, position = parsed(text[place:end]) if bracket[0] == "[" else None, end
-        if isinstance(data, list) and all(isinstance(each, str) for each in data):
-            found = data
-    return found
-
-
-def _scanned(text: str) -> tuple[list[dict[str, Any]], bool]:
-    """The objects, and whether one begins and never closes."""
-    found: list[dict[str, Any]] = []
-    open_thought, unclosed, position = False, 0, 0
-    while place := _PLACES.search(text, position):
-        position = place.end()
-        if place["tag"]:
-            if place["end"]:
-                # The tag that opens it may stand in the prompt.
-                found, open_thought, unclosed = [], False, 0
-            elif not place[0].rstrip(">]▷").endswith("/"):
-                closings = _END.finditer(text, position)
-                same = (each.end() for each in closings if place["tag"].lower() in each[0].lower())
-                end = next(same, None)
-                open_thought, position = (True, position) if end is None else (False, end)
-            continue
-        end = _closing(text, place.start())
-        if end is None:
-            unclosed += 1
-            if unclosed == _UNCLOSED:
-                break
-            continue
-        if unclosed and _NESTED.search(text, max(0, place.start() - 120), place.start()):
-            # What lies inside of an object that breaks off is no answer of its own, nor is its rest.
-            position = end
-            continue
-        # Nor is what lies inside of an unreadable one.
-        position = end
-        data = parsed(text[place.start() : end])
-        if isinstance(data, dict) and not (open_thought and not _AFTER.match(text, end)):
+    found, position, end = [], 0, 0
+    for _ in range(_MOST_OBJECTS):
+        begin = _OBJECT.search(text, position)
+        if begin is None:
+            break
+        try:
+            data, end = _DECODER.raw_decode(text, begin.start())
             found.append(data)
-    return found, bool(unclosed) or open_thought
-
-
-def _closing(text: str, start: int) -> int | None:
-    """The place after the brace that closes the object at ``start``; None where it never closes."""
-    depth, quote, position = 0, "", start
-    while position < len(text):
-        letter = text[position]
-        if quote:
-            if letter == "\\":
-                position += 1
-            elif letter == quote:
-                quote = ""
-        elif letter == '"' or (letter == "'" and text[position - 1] in "{[,: \n"):
-            quote = letter
-        elif letter in "{[":
-            depth += 1
-        elif letter in "}]":
-            depth -= 1
-            if depth == 0:
-                return position + 1
-        position += 1
-    return None
-
-
-def decoded(text: str) -> str:
-    """The text inside of a JSON string, where that is all the answer: some models encode their JSON twice,
-    or more often.
-
-    Example:
-        >>> decoded('"{\\\\"flows\\\\": []}"')
-        '{"flows": []}'
-    """
-    *_, start = [0, *(tag.end() for tag in _END.finditer(text))]
-    alone = (
-        text[start:]
-        .strip()
-        .removeprefix("\ufeff")
-        .removeprefix("```json")
-        .removeprefix("```")
-        .removesuffix("```")
-        .strip()
-    )
-    if alone.startswith('"') and alone.endswith('"'):
-        with contextlib.suppress(ValueError):
-            return decoded(json.loads(alone))
-    return text
+            position = end
+        except json.JSONDecodeError as error:
+            if error.pos >= len(text) or error.msg.startswith("Unterminated"):
+                if found:
+                    break
+                raise EOFError from None
+            position = begin.end()
+        except RecursionError:
+            break
+    return found, text[end:]
 
 
 def parsed(text: str) -> Any:
@@ -176,12 +114,8 @@ def parsed(text: str) -> Any:
     # Texts in quotation marks are stepped over: a comma before a brace in them belongs to the answer.
     without_commas = _TRAILING.sub(lambda match: match[1] or "", text)
     for attempt in (text, without_commas):
-        try:
-            return json.loads(attempt)
-        except ValueError:
-            continue
-        except RecursionError:
-            return None
+        with contextlib.suppress(ValueError):
+            return from_json(attempt)
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
@@ -331,16 +265,20 @@ def _readable(
 
 
 def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict[str, Any]:
-    text = decoded(text)
     try:
-        found = objects(text)
+        candidates = values(text)
     except EOFError:
         raise error(
             "The answer breaks off", where=f"character {len(text.strip())}", remedy="Allow more tokens."
         ) from None
-    listed = texts(text) if not found and model is SelectionAnswer else None
-    if listed is not None:
+    listed = candidates[-1] if candidates else None
+    if (
+        model is SelectionAnswer
+        and isinstance(listed, list)
+        and all(isinstance(each, str) for each in listed)
+    ):
         return {"flows": listed}
+    found = [each for each in candidates if isinstance(each, dict)]
     if not found:
         raise error(
             "The answer holds no JSON object", where=f"text of {len(text.strip())} characters",
@@ -361,7 +299,7 @@ def _unwrapped(data: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
         inner = named[-1] if named else None
         if isinstance(inner, str):
             with contextlib.suppress(EOFError):
-                inner = next(reversed(objects(decoded(inner))), None)
+                inner = next(reversed(values(inner)), None)
         if not isinstance(inner, dict):
             break
         data = inner

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
-from jazzmine_dspy.artifacts import promote, publish, published, roll_back
+from jazzmine_dspy.artifacts import publish
 from jazzmine_dspy.models.errors import ArtifactError, RecipeError
 from jazzmine_dspy.optimize.tracking import Tracker
 
@@ -59,9 +59,21 @@ def test_latest_is_the_newest_version(folder: Path, address: str) -> None:
 
 
 @pytest.mark.row("A6")
+def test_an_alias_is_moved_by_publishing_and_by_the_client_of_mlflow(folder: Path, client: Any) -> None:
+    first = publish(folder, "support", alias="champion")
+    assert (first.version, first.alias, publish(folder, "support").alias) == (1, "champion", None)
+    assert client.get_model_version_by_alias("support", "champion").version == 1
+    save(TurnProgram(FlowRegistry(FLOWS[:1], agent_id="shop")), folder.parent / "fewer")
+    assert publish(folder.parent / "fewer", "support", alias="champion").version == 3
+    assert list(load("models:/support@champion").registry) == ["track_order"]
+    client.set_registered_model_alias("support", "champion", "1")
+    assert len(list(load("models:/support@champion").registry)) == 2
+
+
+@pytest.mark.row("A6")
 def test_a_name_with_an_apostrophe_has_a_newest_version(folder: Path) -> None:
     publish(folder, "anna's")
-    assert publish(folder, "anna's") == published("anna's")[0]
+    assert publish(folder, "anna's").address == "models:/anna's/2"
     assert load("models:/anna's/latest").registry
 
 
@@ -86,12 +98,8 @@ def test_an_address_that_leads_nowhere_says_why(folder: Path, address: str, told
 @pytest.mark.row("A6")
 @pytest.mark.parametrize("name", ["team/support", "team:support", " "])
 def test_a_name_that_mlflow_refuses_is_refused_first(folder: Path, client: Any, name: str) -> None:
-    calls: list[Any] = [
-        lambda: publish(folder, name), lambda: promote(name, 1), lambda: roll_back(name), lambda: published(name)
-    ]  # fmt: skip
-    for call in calls:
-        with pytest.raises(ArtifactError, match=r"takes no '/' or ':' in a name.*Choose a name such as"):
-            call()
+    with pytest.raises(ArtifactError, match=r"takes no '/' or ':' in a name.*Choose a name such as"):
+        publish(folder, name)
     assert client.get_experiment_by_name("orders") is None
 
 
@@ -111,11 +119,6 @@ def test_an_alias_that_mlflow_refuses_is_refused_before_anything_is_published(
     with pytest.raises(ArtifactError, match=f"{told}.*'champion'"):
         publish(folder, "support", alias=alias)
     assert client.search_registered_models() == []
-    publish(folder, "support")
-    with pytest.raises(ArtifactError, match=told):
-        promote("support", 1, alias=alias)
-    assert published("support")[0].aliases == ()
-    assert client.get_registered_model("support").tags == {}
 
 
 @pytest.mark.row("A6")

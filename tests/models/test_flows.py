@@ -201,24 +201,10 @@ def test_a_registry_never_changes_and_follows_no_list() -> None:
     assert FlowRegistry([leaf("a"), leaf("b")]).checksum != FlowRegistry([leaf("b"), leaf("a")]).checksum
 
 
-def test_an_object_of_another_system_is_read_by_its_attributes() -> None:
-    class Tool:
-        name = "hold"
-
-    class LeafFlow:
-        name, description, condition, examples, tools = "a", "Do a.", "Always.", ["x"], [Tool()]
-
-    class SequentialFlow:
-        name, description, subflows = "s", "Do all.", [LeafFlow()]
-
-    registry = FlowRegistry({"id-1": LeafFlow(), "id-2": SequentialFlow()})
-    assert registry["a"] == Flow(
-        name="a", description="Do a.", condition="Always.", examples=["x"], tools=["hold"]
-    )
-    assert registry["s"].kind == "sequential"
-    assert registry["s"].subflows == (registry["a"],)
-    with pytest.raises(FlowError, match="NoneType is no flow"):
-        FlowRegistry([None])
+@pytest.mark.parametrize("item", [None, object(), "track_order"])
+def test_only_flows_and_mappings_are_flows(item: Any) -> None:
+    with pytest.raises(FlowError, match=f"{type(item).__name__} is no flow.*flow 1"):
+        FlowRegistry([item])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jazzmine_dspy import load
 from jazzmine_dspy.artifacts.loading import bind_recall, recall_settings
 from jazzmine_dspy.datasets import load_dataset, write_splits
 from jazzmine_dspy.optimize.local.rows import Exclusions
-from jazzmine_dspy.program.heads import SelectionHead
+from jazzmine_dspy.program.heads.selection import SelectionHead
 from shop_dataset import write_shop
 
 pytest.importorskip("sklearn")

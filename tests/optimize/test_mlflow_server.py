@@ -19,7 +19,7 @@ from urllib.request import urlopen
 import pytest
 
 from jazzmine_dspy import load
-from jazzmine_dspy.artifacts import promote, publish, published, roll_back
+from jazzmine_dspy.artifacts import publish
 from jazzmine_dspy.models.errors import ArtifactError
 
 mlflow = pytest.importorskip("mlflow")
@@ -164,39 +164,36 @@ def test_traces_show_stages_sources_and_calls(tracked: Any, client: Any) -> None
 
 
 @pytest.mark.row("A6")
-def test_versions_are_published_promoted_rolled_back_and_loaded(
-    tracked: Any, server: Server, without: Any, monkeypatch: pytest.MonkeyPatch
+def test_versions_are_published_and_loaded_by_version_and_alias(
+    tracked: Any, server: Server, client: Any, without: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     first = publish(without.result.folder, "support", alias="champion")
     second = publish(tracked.result.folder, "support")
-    assert (first.version, first.aliases, second.version, second.aliases) == (1, ("champion",), 2, ())
+    assert (first.version, first.alias, second.version, second.alias) == (1, "champion", 2, None)
     prints = {1: load(without.result.folder).fingerprint, 2: load(tracked.result.folder).fingerprint}
     assert prints[1] != prints[2]
     assert load("models:/support@champion").fingerprint == prints[1]
     assert load(second.address).fingerprint == prints[2]
 
-    assert promote("support", 2).aliases == ("champion",)
+    client.set_registered_model_alias("support", "champion", "2")
     assert load("models:/support@champion").fingerprint == prints[2]
     assert publish(without.result.folder, "support", alias="champion").version == 3
-    assert [each.version for each in published("support")] == [3, 2, 1]
-    assert [roll_back("support").version for _ in range(2)] == [2, 1]
     assert load("models:/support@champion").fingerprint == prints[1]
-    with pytest.raises(ArtifactError, match="stood nowhere before"):
-        roll_back("support")
     for gone in ("models:/support@nobody", "models:/support/7", "models:/no-such-name@champion"):
         with pytest.raises(ArtifactError, match="MLflow gives no program"):
             load(gone)
 
 
 @pytest.mark.row("A6")
-def test_a_program_that_was_changed_is_not_published(server: Server, without: Any, tmp_path: Path) -> None:
+def test_a_program_that_was_changed_is_not_published(
+    server: Server, client: Any, without: Any, tmp_path: Path
+) -> None:
     spoilt = Path(shutil.copytree(without.result.folder, tmp_path / "spoilt"))
     (spoilt / "policy.json").write_text("{}")
     with pytest.raises(ArtifactError, match="was changed"):
         publish(spoilt, "spoilt", uri=server.uri)
-    with pytest.raises(ArtifactError, match="MLflow gives no program"):
-        published("spoilt", uri=server.uri)
+    assert client.search_registered_models("name = 'spoilt'") == []
 
 
 @pytest.mark.row("O7")

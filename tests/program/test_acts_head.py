@@ -12,8 +12,10 @@ from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.program.heads import heads_from_bytes, heads_to_bytes
-from jazzmine_dspy.program.heads.acts import ACTS, Acts, ActsHead, bank, shipped
+from jazzmine_dspy.program.heads.acts import bank, shipped
+from jazzmine_dspy.program.heads.acts.model import ACTS, Acts
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead
+from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -8,9 +8,9 @@ import pytest
 
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext, Slot
-from jazzmine_dspy.program.heads.acts import ACTS
 from jazzmine_dspy.program.heads.acts.compose import compose
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text, is_talk
+from jazzmine_dspy.program.heads.acts.model import ACTS
 from jazzmine_dspy.program.heads.acts.named import texts_in
 from jazzmine_dspy.program.heads.acts.readings import lone_number
 from jazzmine_dspy.program.heads.acts.scene import Scene

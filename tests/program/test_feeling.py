@@ -14,11 +14,11 @@ from jazzmine_dspy.models.commands import OutOfScope, ResumeFlow
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.program.finish import FOREIGN, MIXED, feel, feeling_head
-from jazzmine_dspy.program.heads import HeadState, heads_from_bytes, heads_to_bytes
-from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
-from jazzmine_dspy.program.heads.feeling.head import SHIPPED
+from jazzmine_dspy.program.heads.feeling.head import SHIPPED, FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY
+from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.ports import HeadState
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
 

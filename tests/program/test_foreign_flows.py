@@ -12,7 +12,7 @@ import pytest
 import jazzmine_dspy
 from foreign_registries import MISSING, Case, Flow, cases
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
-from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR, SelectionHead
 from jazzmine_dspy.program.turn import TurnProgram

@@ -15,21 +15,14 @@ from safetensors.numpy import save
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import ConversationStatus, Turn
+from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.clauses import ClauseRule
-from jazzmine_dspy.program.heads import (
-    NONE,
-    STATE_SIZE,
-    HeadState,
-    SelectionHead,
-    heads_from_bytes,
-    heads_to_bytes,
-    state_features,
-)
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust
 from jazzmine_dspy.program.heads._lexical import Lexical, quantised
-from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR
-from jazzmine_dspy.program.heads.storing import states_to_bytes
-from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort
+from jazzmine_dspy.program.heads.features import STATE_SIZE, state_features
+from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR, SelectionHead
+from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes, states_to_bytes
+from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, HeadState
 
 LABELS = ["track_order", "cancel_order", NONE]
 FLOWS = ("cancel_order", "track_order")

@@ -193,44 +193,6 @@ async def test_a_port_whose_stand_in_answered_degrades_the_selection(
 # --- F16: prompts -----------------------------------------------------------------------------------------
 
 
-class Foreign:
-    """A flow of another system, alive and changing."""
-
-    def __init__(self, name: str, description: str) -> None:
-        self.name, self.description, self.subflows = name, description, [Step("ask")]
-
-    def build_prompt(self, verbose: bool = True) -> str:
-        Foreign.count += 1
-        return f"<{self.description} {self.subflows[0].text} {verbose}>"
-
-    count = 0
-
-
-class Step:
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-@pytest.mark.row("F16")
-async def test_a_prompt_is_built_once_and_anew_when_its_flow_changes() -> None:
-    flow = Foreign("track", "Tell where it is.")
-    selector = FlowSelector(lm("A"), {"track": flow})
-    Foreign.count = 0
-
-    async def prompt() -> str:
-        return (await selector.select(QUERY, candidates=[("track", 1.0)])).combined_prompt
-
-    assert await prompt() == await prompt() == "<Tell where it is. ask False>"
-    assert Foreign.count == 1
-    flow.description = "Tell when it comes."
-    assert await prompt() == "<Tell when it comes. ask False>"
-    flow.subflows[0].text = "look"
-    assert await prompt() == "<Tell when it comes. look False>"
-    flow.description, flow.subflows[0].text = "Tell where it is.", "ask"
-    assert await prompt() == "<Tell where it is. ask False>"
-    assert Foreign.count == 3
-
-
 @pytest.mark.row("F16")
 def test_the_cache_follows_the_checksum_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []

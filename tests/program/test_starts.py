@@ -11,7 +11,7 @@ import pytest
 import jazzmine_dspy
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext
-from jazzmine_dspy.program.heads.acts import ACTS, Acts
+from jazzmine_dspy.program.heads.acts.model import ACTS, Acts
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.starts import Values, starts, values_for
 from jazzmine_dspy.program.turn import TurnProgram

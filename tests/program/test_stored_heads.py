@@ -17,9 +17,11 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.heads import STATE_SIZE, SelectionHead, heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.heads.acts.shipped import ActsHead, shipped_head
-from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
+from jazzmine_dspy.program.heads.features import STATE_SIZE
+from jazzmine_dspy.program.heads.feeling.head import FeelingHead, shipped_feeling
+from jazzmine_dspy.program.heads.selection import SelectionHead
+from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import HeadInput, HeadOutput
 from jazzmine_dspy.program.turn import TurnProgram

@@ -1,8 +1,9 @@
 """Imports run one way: no module comes back to itself, and serving needs nothing of what compiles it.
 
 Every import statement counts: a name needed only for a type, or only inside a function, ties two modules together
-all the same, and so does a module's name in a call of ``import_module``. What the top package imports is left out,
-since it names everything and imports it only when asked.
+all the same, and so does a module's name in a call of ``import_module``. So does the package of what is imported:
+Python runs its ``__init__`` first. What the top package imports is left out, since it names everything and imports it
+only when asked.
 """
 
 from __future__ import annotations
@@ -34,7 +35,18 @@ def _read(package: str) -> grimp.ImportGraph:
         for imported in _imported_by_string(path.read_text("utf-8")):
             if module != package and imported in graph.modules:
                 graph.add_import(importer=module, imported=imported)
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            for parent in _packages(imported):
+                if parent != package and not f"{module}.".startswith(f"{parent}."):
+                    graph.add_import(importer=module, imported=parent)
     return graph
+
+
+def _packages(module: str) -> list[str]:
+    """The packages that a module lies in, the outermost first."""
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def _imported_by_string(source: str) -> list[str]:
@@ -110,3 +122,17 @@ def test_a_circle_is_seen_however_it_is_closed(
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
     assert _circles(_read("circling")) == {frozenset({"first", "second"})}
+
+
+def test_a_circle_is_seen_that_a_package_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only ``whole`` first fails: it needs ``part.plain``, whose package needs ``whole``."""
+    folder = tmp_path / "closing" / "part"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("", "utf-8")
+    (folder.parent / "whole.py").write_text("from closing.part.plain import PLAIN\nWHOLE = 1", "utf-8")
+    (folder / "__init__.py").write_text("from closing.part.using import USING", "utf-8")
+    (folder / "plain.py").write_text("PLAIN = 1", "utf-8")
+    (folder / "using.py").write_text("from closing.whole import WHOLE\nUSING = WHOLE", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    assert _circles(_read("closing")) == {frozenset({"whole", "part", "part.using"})}

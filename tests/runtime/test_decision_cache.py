@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy import DecisionCache, Runtime, TurnProgram
-from jazzmine_dspy.program.shadow import Shadow
 
 NOON = 1_700_000_000.0
 
@@ -52,11 +51,10 @@ async def test_a_cached_turn_is_traced_without_calls_and_changes_the_state_alike
 
 
 @pytest.mark.row("P1")
-async def test_a_given_program_stays_as_it_is_and_another_wrapper_may_serve(floor: TurnProgram) -> None:
-    with Shadow(floor, floor) as shadow:
-        runtime = Runtime(shadow, cache=DecisionCache())  # type: ignore[arg-type]
-        for name in ("c1", "c2"):
-            await runtime.process(conversation_id=name, user_id="u1", text="hello")
-        assert runtime.program.bindings.cache is not None
-        assert runtime.program.bindings.cache.stats().hits == 1
+async def test_a_given_program_stays_as_it_is(floor: TurnProgram) -> None:
+    runtime = Runtime(floor, cache=DecisionCache())
+    for name in ("c1", "c2"):
+        await runtime.process(conversation_id=name, user_id="u1", text="hello")
+    assert runtime.program.bindings.cache is not None
+    assert runtime.program.bindings.cache.stats().hits == 1
     assert floor.bindings.cache is None

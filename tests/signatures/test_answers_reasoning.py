@@ -74,6 +74,7 @@ def test_a_thought_is_never_the_answer(form: str) -> None:
         "what does <think> do?",
         "</think>{'commands': []}",
         "a {b} </think> {",
+        "</think>{'commands': [{'type': 'affirm'}]} #",
         '<think>{"flows":["B"]}</think>',
     ],
 )

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from jazzmine_dspy.optimize.local.weights import head_example
-from jazzmine_dspy.program.heads.acts import Acts, fit
+from jazzmine_dspy.program.heads.acts import fit
 from jazzmine_dspy.program.heads.acts.fit import Rows
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.view import Stack
 from jazzmine_dspy.program.ports import EmbedderPort
 from weights.ground import FOLDS, Registry

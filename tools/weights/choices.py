@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from jazzmine_dspy.models.commands import SlotValue, StartFlow
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.program.heads import options
-from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.readings import values_in, whole_value
 from jazzmine_dspy.program.ports import EmbedderPort
 from weights.acts import Rows

@@ -14,7 +14,7 @@ from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Clarify, StartFlow
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from jazzmine_dspy import eval as scoring
 from jazzmine_dspy.program.heads import options
-from jazzmine_dspy.program.heads.acts import ACTS, Acts
 from jazzmine_dspy.program.heads.acts.fit import Rows
+from jazzmine_dspy.program.heads.acts.model import ACTS, Acts
 from jazzmine_dspy.program.local.understanding import LIKELY_ASKED, LIKELY_TOLD
 from jazzmine_dspy.program.ports import EmbedderPort
 from weights import acts, choices, starts

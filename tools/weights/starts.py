@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from jazzmine_dspy.program import starts
-from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.model import Acts
 from weights.ground import Registry, vague
 
 _SIGNS = starts.vague_signs

@@ -21,7 +21,8 @@ from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program import starts as package_starts
 from jazzmine_dspy.program.heads import options as package_options
-from jazzmine_dspy.program.heads.acts import Acts, shipped
+from jazzmine_dspy.program.heads.acts import shipped
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import EmbedderPort, HeadState
 from jazzmine_dspy.program.turn import TurnProgram

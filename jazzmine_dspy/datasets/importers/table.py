@@ -332,7 +332,7 @@ class _Table:
         if not isinstance(value, str):
             return value
         try:
-            return from_json(value, unique=True)
+            return from_json(value)
         except MalformedError as error:
             raise self._bad(what, f"the JSON is broken: {error.problem}") from None
 

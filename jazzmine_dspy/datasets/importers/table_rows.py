@@ -168,7 +168,7 @@ def json_rows(reader: SourceReader, path: Path) -> tuple[list[str], list[Row]]:
         if not line.strip():
             continue
         try:
-            data = from_json(line, unique=True)
+            data = from_json(line)
         except MalformedError as error:
             reader.bad(path, number, f"The line is not JSON: {error.problem}; write one object a line")
             continue

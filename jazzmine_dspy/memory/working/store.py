@@ -390,7 +390,7 @@ def _unreadable(conversation_id: str, cause: str) -> UnreadableRecordError:
     return UnreadableRecordError(
         f"The record cannot be read: {cause}",
         where=f"conversation {conversation_id!r}",
-        remedy="It is moved aside; see `jazzmine-dspy memory quarantined`.",
+        remedy="It is moved aside; see `jazzmine-dspy memory show ID --quarantined`.",
     )
 
 

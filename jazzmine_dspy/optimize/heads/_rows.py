@@ -26,9 +26,9 @@ from jazzmine_dspy.optimize.heads._parts import (
     fit_means,
     lexical_scope,
 )
-from jazzmine_dspy.program.heads import NONE, STATE_SIZE, state_features
+from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads._blend import Space
-from jazzmine_dspy.program.heads.features import busy, evidence
+from jazzmine_dspy.program.heads.features import STATE_SIZE, busy, evidence, state_features
 from jazzmine_dspy.program.ports import EmbedderPort
 
 Mask = NDArray[np.bool_]

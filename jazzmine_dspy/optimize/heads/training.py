@@ -29,9 +29,10 @@ from jazzmine_dspy.optimize.heads._rows import (
 )
 from jazzmine_dspy.optimize.heads.clauses import ClauseRow, Judge, fit_clause_rule, training_clauses
 from jazzmine_dspy.program import ports
+from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.clauses import ClauseRule
-from jazzmine_dspy.program.heads import NONE, SelectionHead
 from jazzmine_dspy.program.heads._blend import NEAR, Blend
+from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.ports import EmbedderPort, SelectionOutput
 
 REGULARIZATIONS = (0.3, 1.0, 3.0, 10.0)

@@ -11,8 +11,7 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.program.heads.acts.view import last_said
-from jazzmine_dspy.program.heads.feeling import FeelingHead, shipped_feeling
-from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
+from jazzmine_dspy.program.heads.feeling.head import FeelingHead, learnt_dataset, shipped_feeling
 from jazzmine_dspy.program.heads.feeling.linear import MOST_ROWS
 from jazzmine_dspy.program.heads.feeling.sentiment import fit_sentiment
 from jazzmine_dspy.program.heads.feeling.sentiment import row_of as sentiment_row

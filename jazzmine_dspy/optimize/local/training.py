@@ -25,7 +25,7 @@ from jazzmine_dspy.optimize.local.recall import (
 from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows, warm
 from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program.clarify import NONE
-from jazzmine_dspy.program.heads.acts import ActsHead
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead
 from jazzmine_dspy.program.turn import TurnProgram
 
 TEXTS_COUNT = 6.0

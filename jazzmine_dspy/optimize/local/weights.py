@@ -15,10 +15,9 @@ from jazzmine_dspy.optimize.heads._parts import Floats, Numbers
 from jazzmine_dspy.optimize.heads._rows import group_folds
 from jazzmine_dspy.optimize.local.recall import IndexExample, index_examples, with_index
 from jazzmine_dspy.optimize.local.rows import is_ruled
-from jazzmine_dspy.program.heads.acts import Acts, ActsHead
 from jazzmine_dspy.program.heads.acts.fit import UNMEASURED, chosen_pull, drawn, fit_labelled, labelled_rows
-from jazzmine_dspy.program.heads.acts.model import ACTS
-from jazzmine_dspy.program.heads.acts.shipped import shipped_head
+from jazzmine_dspy.program.heads.acts.model import ACTS, Acts
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead, shipped_head
 from jazzmine_dspy.program.heads.acts.view import full, kernel
 from jazzmine_dspy.program.local.starting import read_starts
 from jazzmine_dspy.program.local.understanding import head_input

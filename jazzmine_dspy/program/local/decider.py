@@ -9,7 +9,7 @@ from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.denials import without_denied
 from jazzmine_dspy.program.finish import feeling_head
-from jazzmine_dspy.program.heads.acts import Acts
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.closed import Closed, read_closed
 from jazzmine_dspy.program.local.selection import FlowChoice, select

@@ -10,8 +10,8 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import close_pair, margin_of
 from jazzmine_dspy.program.denials import is_denied
-from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head

@@ -15,8 +15,8 @@ from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.program.acts import typed_values
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.heads import options
-from jazzmine_dspy.program.heads.acts import Acts
 from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
+from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.closed import Closed

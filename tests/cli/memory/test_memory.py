@@ -24,20 +24,20 @@ def test_a_state_is_shown(place: Any) -> None:
 
 def test_an_unreadable_record_is_moved_aside_and_listed_with_its_cause(place: Any) -> None:
     place.begin()
-    assert place.memory("quarantined", "c1").out == "nothing was moved aside\n"
+    assert place.memory("show", "c1", "--quarantined").out == "nothing was moved aside\n"
     place.damage(data=b'{"conversation_id": "c1", "turn_number": "many"}')
     shown = place.memory("show", "c1")
     assert (shown.code, "moved aside" in shown.out) == (1, True)
-    (entry,) = place.memory("quarantined", "c1", "--json").json["quarantined"]
+    (entry,) = place.memory("show", "c1", "--quarantined", "--json").json["quarantined"]
     assert '"turn_number": "many"' in entry["data"]
-    assert entry["cause"] in place.memory("quarantined", "c1").out
+    assert entry["cause"] in place.memory("show", "c1", "--quarantined").out
     place.begin(last_agent_response="Hello")
     assert place.memory("show", "c1").code == 0
 
 
-def test_what_users_wrote_is_neither_markup_nor_obeyed_by_the_terminal(own: Any) -> None:
-    own.begin(last_agent_response="[red]x[/red] :smile: \x1b[2J\u202e")
-    assert '"[red]x[/red] :smile: \\u001b[2J\\u202e"' in own.memory("show", "c1").out
+def test_what_users_wrote_is_no_markup(own: Any) -> None:
+    own.begin(last_agent_response="[red]x[/red] :smile: \x1b[2J")
+    assert '"[red]x[/red] :smile: \\u001b[2J"' in own.memory("show", "c1").out
 
 
 def test_why_there_is_no_record(own: Any) -> None:

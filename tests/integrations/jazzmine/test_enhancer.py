@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jazzmine_package
-from jazzmine_dspy import InMemoryMessageStore, MessageEnhancer
+from jazzmine_dspy.integrations.jazzmine.agent import JazzmineEnhancer
 from openai_server import serving
 
 ANSWER: dict[str, Any] = {
@@ -58,7 +58,7 @@ async def test_with_jazzmines_model_message_and_store(models: Any, store: Any) -
         llm = providers.OpenAICompatibleLLM(
             api_key="x", base_url=server.address.removesuffix("/v1"), model="some-model"
         )
-        outcome = await MessageEnhancer(llm, store).enhance(raw)
+        outcome = await JazzmineEnhancer(llm, store).enhance(raw)
         await llm.aclose()
         [(path, body)] = server.asked
     assert path == "/v1/chat/completions"
@@ -90,23 +90,8 @@ async def test_jazzmines_errors_and_a_flag_set_meanwhile(models: Any, store: Any
             raise errors.LLMConnectionError("sk-1 refused")
 
     raw = message(models, 1, "Where is it?")
-    outcome = await MessageEnhancer(Raising(), store).enhance(raw)
+    outcome = await JazzmineEnhancer(Raising(), store).enhance(raw)
     assert (raw.enhanced_message, raw.intent, outcome.degraded) == ("Where is it?", "unknown", True)
     assert "sk-1" not in str(raw.errors)
     stored = await store.get_message_by_id("m1")
     assert (stored.is_flagged, stored.enhanced_message) == (True, "Where is it?")
-
-
-@pytest.mark.row("E1")
-async def test_jazzmines_message_is_taken_by_our_store(models: Any) -> None:
-    async def answer(prompt: str) -> str:
-        return json.dumps(ANSWER)
-
-    raw = message(models, 1, "Where is it, my lamp?")
-    store = InMemoryMessageStore()
-    outcome = await MessageEnhancer(answer, store).enhance(raw)
-    assert outcome.message is raw
-    assert not outcome.degraded
-    stored = await store.get_message("m1")
-    assert stored is not None
-    assert stored.enhanced_message == raw.enhanced_message == "Where is the lamp?"

@@ -19,6 +19,7 @@ import jazzmine_package
 import qdrant_grpc
 import qdrant_server
 from jazzmine_dspy import FlowRegistry
+from jazzmine_dspy.integrations.jazzmine.flows import to_registry
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.procedural import FastembedEmbedder, QdrantProceduralMemory, jazzmine_layout
 from jazzmine_dspy.models.errors import MemoryUnavailableError
@@ -76,7 +77,7 @@ def _theirs(module: Any, **changes: dict[str, Any]) -> list[Any]:
 @pytest.mark.row("F5")
 def test_texts_ids_and_checksums_are_jazzmines(theirs: Any) -> None:
     objects = _theirs(theirs)
-    registry = FlowRegistry(objects)
+    registry = to_registry(objects)
     assert list(registry) == [*EXAMPLES, "both", "either", "at_once"]
     for one in objects:
         ours = registry[one.name]
@@ -204,7 +205,7 @@ async def test_both_share_one_memory(
         made = [
             theirs.Flow(name, f"Handles {name}.", "", ["done"], texts) for name, texts in EXAMPLES.items()
         ]
-        registry = FlowRegistry(made)
+        registry = to_registry(made)
         port = ours.port(registry, "shop")
         for name in EXAMPLES:
             query = jazzmine_layout.embedding_text(registry[name])
@@ -233,14 +234,14 @@ async def test_both_share_one_memory(
             name: texts for name, texts in {**EXAMPLES, **changed, **fresh}.items() if name != "cancel_order"
         }
         made = [theirs.Flow(name, f"Handles {name}.", "", ["done"], texts) for name, texts in kept.items()]
-        report = await ours.sync(FlowRegistry(made), "shop")
+        report = await ours.sync(to_registry(made), "shop")
         assert (report.created, report.updated, report.deleted, report.skipped) == (
             ["open_account"],
             ["track_order"],
             ["cancel_order"],
             ["change_card"],
         )
-        query = jazzmine_layout.embedding_text(FlowRegistry(made)["open_account"])
+        query = jazzmine_layout.embedding_text(to_registry(made)["open_account"])
         said = jazzmine(f"list,{query},sync", **changed, **fresh)
         assert [each["flow_name"] for each in said["list"]] == ["change_card", "open_account", "track_order"]
         assert said[query][0]["flow_name"] == "open_account"

@@ -10,8 +10,7 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example, Labels
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.optimize.local.feeling import FEWEST, fit_feeling, fit_own_feeling
-from jazzmine_dspy.program.heads.feeling import shipped_feeling
-from jazzmine_dspy.program.heads.feeling.head import learnt_dataset
+from jazzmine_dspy.program.heads.feeling.head import learnt_dataset, shipped_feeling
 from jazzmine_dspy.program.turn import TurnProgram
 
 FLOWS = FlowRegistry([{"name": "berth", "description": "Rent a berth.", "examples": ["a berth for my boat"]}])

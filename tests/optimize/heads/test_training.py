@@ -12,8 +12,9 @@ import pytest
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.heads import NONE, SelectionHead
+from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads._blend import NEAR
+from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.ports import Clause, EmbedderPort, HeadInput, HeadPort, SelectionOutput
 

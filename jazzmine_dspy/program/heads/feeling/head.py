@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jazzmine_dspy.models import Command, Enhancement, Turn
 from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.heads.acts import ActsHead
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead
 from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear
 from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment
