@@ -15,6 +15,16 @@ CASES = Path(__file__).resolve().parent.parent / "suites" / "reports"
 ACTS = frozenset(("affirm", "start_flow", "resume_flow", "set_slot", "correct_slot", "clear_slot"))
 """Kinds of commands that do something; one that no accepted answer holds is grave. To ask again is not."""
 
+ANSWERS: Mapping[str, Mapping[str, Any]] = {
+    "take_back": {"kind": "take_back", "expected_commands": [], "any_but": ["affirm"]},
+    "harmless": {
+        "kind": "harmless",
+        "expected_commands": [{"type": "affirm"}],
+        "also_right": [[{"type": "affirm"}, {"type": "ask"}]],
+    },
+}
+"""What is right in every case of a file whose lines don't say it."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -41,7 +51,7 @@ class Verdict:
 def cases(name: str) -> list[dict[str, Any]]:
     """The cases of a file in ``eval/suites/reports``."""
     lines = (CASES / f"{name}.jsonl").read_text("utf-8").splitlines()
-    return [json.loads(line) for line in lines if line.strip()]
+    return [{**ANSWERS.get(name, {}), **json.loads(line)} for line in lines if line.strip()]
 
 
 def judged(name: str, program: str = "support") -> Iterator[Verdict]:

@@ -1,7 +1,9 @@
 """Detect whether a message agrees, refuses or gives up the task: actions depend on it.
 
-The evidence is a word, a phrase or a sign of ``agreement.toml``; unknown words do not count. A word of delay, doubt,
-condition or contrast next to a yes cancels it.
+The evidence is a word, a phrase or a sign of ``agreement.toml``. Behind a yes may stand neutral words, thanks, urgency
+and what the question itself says. A word of refusal, delay, doubt, condition or contrast always takes it back. Other
+words take it back unless the message says the action of the question ("yes, cancel it"). So does a question of the user
+if the action ends something or costs money, since it may be about the action.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ FILE = "agreement.toml"
 _KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "hint", "filler")
 """Kinds of phrases; the first one wins among equally long phrases."""
 
-_AGREEING, _OPPOSING = frozenset(("yes", "mild")), frozenset(("no", "leave", "against"))
+_ACTION, _TOPIC = "action", "topic"
+"""Kinds of words that say the action of the question ("cancel it"), and of other words that stand in the question."""
+
+_AGREEING, _OPPOSING = frozenset(("yes", "mild", _ACTION)), frozenset(("no", "leave", "against"))
+_NEUTRAL = frozenset(("filler", "harmless", "hint", _TOPIC))
 _ENDING = "ending"
 """Kind of phrases that name an ending: they agree if the question is about it, else they leave the task."""
 
-_NAMING = frozenset(("leave", "against"))
 _UNSPACED = ("ja", "zh")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
@@ -41,16 +46,31 @@ _QUOTE = re.compile(
 _DRAWN_OUT = re.compile(r"(\w)\1{2,}")
 _DOUBLE = re.compile(r"(\w)\1")
 _ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
-_OBJECT = re.compile(
-    r"^\W*(?:please |pls |just )?(\w+)(?: (it|that|this|them|those|him|her|us|me|the|my|off)\b)?"
+_ASKING = re.compile(
+    r"^\W*(?:(?:and|so|but|or|also|right|ok|okay) )*(?:(?:what|how) about|(?:(?:how(?: long| much| many| far)?|"
+    r"what(?: time)?|when|where|who|which|why) )?(?:do|does|did|is|are|am|can|could|would|will|shall|should|what|when|"
+    r"where) (?:i|you|we|they|it|he|she|there|that|this|my|the))\b"
 )
-_ASKING_WORDS = re.compile(
-    r"^\W*(?:and )?(?:how (?:long|much|many|far|do|does|is)|what (?:time|do|does|is|about)|when|where|do|"
-    r"does|is|are|can)\b"
+_OBJECTS = words("it that this them those him her us me the my our off away ahead")
+_COMMON = words(
+    "is do does did all go not and have has get a an the to for of on in at from it i my your you"
 )
-_OR = re.compile(r"^\W*(?:or|but|oder|aber|ou|mais|pero|o|ma|mas|maar)\b")
-_COMMON = words("is do does did all go not and have has get a an the to for of on in at it i my your you")
 _VERB = re.compile(r"\b(?:(?:shall|should|may|can) (?:i|we)|(?:me|us) to) (?:now |really |please )?(\w+)")
+_PAYS = re.compile(
+    r"[$\u20ac\u00a3]|\d [A-Z]{3}\b|(?i:\b(?:pay|charge|buy|send_money|transfer|debit|refund))"
+)
+_SAME = {
+    word: key
+    for key, names in {
+        "1": "january jan", "2": "february feb two", "3": "march mar three", "4": "april apr four", "5": "may five",
+        "6": "june jun six", "7": "july jul seven", "8": "august aug eight", "9": "september sept sep nine",
+        "10": "october oct ten", "11": "november nov eleven", "12": "december dec twelve",
+        "eur": "euro euros", "gbp": "pound pounds quid", "usd": "dollar dollars buck bucks",
+    }.items()
+    for word in names.split()
+}  # fmt: skip
+"""Words for months, numbers and currencies, with what a question may have in their place."""
+
 _CLOSE, _LONGEST = 6, 600
 
 
@@ -72,20 +92,20 @@ class Stance(NamedTuple):
     whole: bool = False
 
 
-class _Clause(NamedTuple):
-    kinds: tuple[str, ...]
-    agrees: bool
-    is_question: bool
-
-
 class _Question(NamedTuple):
-    words: frozenset[str]
-    verbs: frozenset[str]
+    """What a yes-or-no question is about.
 
-    @property
-    def ends(self) -> bool:
-        """Whether the question is about ending something."""
-        return not self.verbs.isdisjoint(map(_stem, _data()["ends"]["verbs"]))
+    Args:
+        keys: The keys of its words.
+        verbs: The keys of the verbs of its action.
+        ends: Whether the action ends something.
+        pays: Whether the action costs money.
+    """
+
+    keys: frozenset[str]
+    verbs: frozenset[str]
+    ends: bool
+    pays: bool
 
 
 class _Language(NamedTuple):
@@ -130,44 +150,63 @@ def stance(text: str, about: str = "") -> Stance:
     parts = list(_clauses(words))
     if not parts and not signs:
         return Stance()
-    question_words = _question(about)
+    question = _question(about)
     unspaced = _CJK.search(words) is not None
     languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
     tokens = _words(words)
     languages.sort(key=lambda name: -sum(word in _lexicon()[name].vocabulary for word in tokens))
-    if not about and not unspaced:
-        # Other languages agree by their own words alone.
-        known = frozenset[str]().union(*map(_known_to, tokens))
-        languages = [languages[0], *(name for name in languages[1:] if name in known)]
-    clauses: list[_Clause] = []
+    first: Stance | None = None
     for name in languages:
-        reading = [_clause(text, is_question, name, question_words) for text, is_question in parts]
-        clauses = clauses or reading
-        if any(clause.agrees for clause in reading):
-            clauses = reading
-            break
-    kinds = [kind for c in clauses for kind in c.kinds if not c.is_question or kind == "no"]
-    is_opposed = "against" in signs or "no" in signs or not _OPPOSING.isdisjoint(kinds)
-    is_opposed = is_opposed or any(c.is_question and "or" in c.kinds for c in clauses)
-    whole = not any(c.is_question for c in clauses) and "" not in kinds
-    all_kinds = signs + tuple(kinds)
-    if not is_opposed:
-        agrees = "yes" in signs or any(c.agrees for c in clauses)
-        return Stance(agrees, agrees or not {*_AGREEING, "hint"}.isdisjoint(kinds), whole=whole)
-    if not _AGREEING.isdisjoint(all_kinds):
-        return Stance()
-    refuses, leaves = _refuses(clauses, "no") or "no" in signs, _refuses(clauses, "leave")
-    return Stance(refuses=refuses and not leaves, leaves=leaves, whole=whole and "against" not in all_kinds)
+        clauses = [(tuple(_kinds(text, name, question)), is_question) for text, is_question in parts]
+        kinds = frozenset(itertools.chain(signs, *(kinds for kinds, _ in clauses)))
+        answer = _answer([(signs, False), *clauses], kinds, question)
+        first = first or answer
+        # Other languages are asked only about unknown words, and only for a yes.
+        if answer.agrees or "" not in kinds or not _OPPOSING.isdisjoint(kinds):
+            return answer if answer.agrees else first
+    return first or Stance()
 
 
-def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
+def _answer(
+    clauses: Sequence[tuple[Sequence[str], bool]], kinds: frozenset[str], question: _Question
+) -> Stance:
+    """Return the answer of a message.
+
+    Args:
+        clauses: The kinds of the phrases of each clause, and whether the clause is a question.
+        kinds: All these kinds.
+        question: What the message answers.
+    """
+    asks = any(is_question for _, is_question in clauses)
+    said = [
+        [kind for kind in clause if kind not in _NEUTRAL]
+        for clause, is_question in clauses
+        if not is_question
+    ]
+    if not _OPPOSING.isdisjoint(kinds):
+        leaves = _says(said, "leave")
+        whole = not asks and kinds.isdisjoint(("", _TOPIC, "against"))
+        is_clear = _AGREEING.isdisjoint(kinds)
+        return (
+            Stance(refuses=_says(said, "no") and not leaves, leaves=leaves, whole=whole)
+            if is_clear
+            else Stance()
+        )
+    plain = [clause for clause in said if clause and _AGREEING.issuperset(clause)]
+    says_action = any(_ACTION in clause for clause in plain)
+    is_known = not any("" in clause for clause in said)
+    # A question may be about what is ended or paid.
+    is_closed = is_known and not (asks and (question.ends or question.pays))
+    is_firm = says_action or any("yes" in clause for clause in plain)
+    agrees = (says_action or is_closed) and (is_firm if asks else bool(plain))
+    whole = is_known and not asks
+    hints = (plain and not question.keys) or (whole and "hint" in kinds and not question.ends)
+    return Stance(agrees, agrees or bool(hints), whole=whole)
+
+
+def _says(clauses: Sequence[Sequence[str]], kind: str) -> bool:
     """Whether a clause begins with a phrase of the kind, or has it next to delay and doubt only."""
-    kind_lists = (
-        [one for one in each.kinds if one not in ("filler", "hint")]
-        for each in clauses
-        if not each.is_question
-    )
-    return any(kinds[:1] == [kind] or (kind in kinds and "" not in kinds) for kinds in kind_lists)
+    return any([*clause[:1]] == [kind] or (kind in clause and "" not in clause) for clause in clauses)
 
 
 def _plain(text: str) -> str:
@@ -193,79 +232,68 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
         clause = text[start : mark.start() if mark else len(text)]
         if _WORD.search(clause):
             is_question = mark is not None and _QUESTION_MARK.search(mark.group()) is not None
-            yield clause, is_question or (start > 0 and _ASKING_WORDS.match(clause) is not None)
+            is_question = is_question or (start > 0 and _ASKING.match(clause) is not None)
+            is_question = is_question and _words(clause) != ["why", "not"]
+            yield _ASKING.sub("", clause) if is_question else clause, is_question
         start = mark.end() if mark else start
 
 
 def _question(about: str) -> _Question:
-    """Return the words of a question and its flow name, and the verbs of its action."""
+    """Return what a question is about, from its words and the name of its flow before them."""
     plain = _plain(about)
-    words = _words(plain.replace("_", " "))
-    verbs = {*words[:1], *(match[1] for match in _VERB.finditer(plain))}
-    verbs |= {*_words(plain.replace("_", " ").partition(".")[0])[:3]} & {*_data()["ends"]["verbs"]}
-    return _Question(frozenset(map(_stem, words)) - _COMMON, frozenset(map(_stem, verbs)) - _COMMON)
+    ending = _keys(" ".join(_data()["ends"]["verbs"]))
+    # The name and the question begin with a verb, or with an article.
+    verbs = _keys(" ".join([*re.findall(r"(?<!\S)[^\W_]+", plain)[:2], *_VERB.findall(plain)])) - _COMMON
+    verbs |= _keys(" ".join(plain.replace("_", " ").split()[:3])) & ending | words("do go")
+    return _Question(
+        _keys(plain) - _COMMON, verbs, not verbs.isdisjoint(ending), _PAYS.search(about) is not None
+    )
 
 
-def _stem(word: str) -> str:
-    return word[:5].rstrip("es") if len(word) > 3 else word
-
-
-def _clause(text: str, is_question: bool, name: str, question: _Question) -> _Clause:
-    language = _lexicon()[name]
-    words = [sign for sign in text if not sign.isspace()] if language.unspaced else _words(text)
-    # A clause may request the action of the question: "cancel it", "book us in".
-    action = None if language.unspaced else _requested_verb(text, question)
-    words = [word for word in words if word != action]
-    kinds = (*(("mild",) if action else ()), *_kinds(words, language, question))
-    if is_question and _OR.match(text):
-        kinds = ("or", *kinds)
-    content = [kind for kind in kinds if kind not in ("filler", "harmless", "hint")]
-    agrees = not is_question and bool(content) and (content[0] == "yes" or set(content) <= _AGREEING)
-    return _Clause(kinds, agrees or (is_question and words == ["why", "not"]), is_question)
-
-
-def _requested_verb(text: str, question: _Question) -> str | None:
-    """Return the first verb of a clause, if it requests the action of the question."""
-    match = _OBJECT.match(text)
-    if match is None or _stem(match[1]) not in question.verbs:
-        return None
-    # "cancel" alone may also give up the cancellation.
-    alone = _lexicon()["en"].phrases.get((match[1],)) in _OPPOSING
-    return None if alone and not match[2] else match[1]
+def _keys(text: str) -> frozenset[str]:
+    """Return what words are compared by: numbers by their value, others by their first letters."""
+    words = re.findall(r"\d+|[^\W\d_]+", re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text))
+    return frozenset(
+        word.lstrip("0")
+        if word[0].isdecimal()
+        else _SAME.get(word) or (word[:5].rstrip("es") if len(word) > 3 else word)
+        for word in words
+    )
 
 
 def _words(text: str) -> list[str]:
     return [match.group() for match in _WORD.finditer(text)]
 
 
-def _kinds(words: Sequence[str], language: _Language, question: _Question) -> Iterator[str]:
-    """Yield the kind of each phrase of a clause, longest match first; "" for neutral words."""
-    place, has_agreed = 0, False
+def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
+    """Yield the kind of each phrase of a clause, longest match first; "" for unknown words."""
+    language = _lexicon()[name]
+    words = [sign for sign in text if not sign.isspace()] if language.unspaced else _words(text)
+    place, earlier = 0, set[str]()
     while place < len(words):
-        length = min(language.longest.get(words[place], 1), len(words) - place)
+        word, length = words[place], min(language.longest.get(words[place], 1), len(words) - place)
         while length > 1 and tuple(words[place : place + length]) not in language.phrases:
             length -= 1
-        phrase = tuple(words[place : place + length])
-        kind = language.phrases[phrase] if length > 1 else _kind(phrase[0], language.name)
-        is_topic = any(_stem(word) in question.words for word in words[place : place + length])
-        if kind == _ENDING:
-            kind = "mild" if question.ends else "leave"
-        elif not (kind or is_topic or language.unspaced):
-            kind = _foreign(words[place])
-        # A yes may be followed by the action of the question: "yes, cancel it".
-        yield "filler" if is_topic and has_agreed and kind in _NAMING else kind
-        has_agreed = has_agreed or kind in _AGREEING
+        kind = language.phrases[tuple(words[place : place + length])] if length > 1 else _kind(word, name)
+        is_verb = _keys(word) <= question.verbs and earlier <= _AGREEING | _NEUTRAL
+        following = words[place + 1 : place + 2]
+        if is_verb and following and (following[0] in _OBJECTS or _keys(following[0]) <= question.keys):
+            kind, length = _ACTION, 1
+        elif kind == _ENDING:
+            kind = _ACTION if question.ends else "leave"
+        elif is_verb and (
+            kind in ("mild", "hint") or (kind == "leave" and not earlier.isdisjoint(_AGREEING))
+        ):
+            kind = _ACTION
+        elif not language.unspaced and _keys(word) <= question.keys and kind in ("", "hint"):
+            kind = _TOPIC
+        elif kind == "hint" and question.ends and word not in _data()["en"]["filler"]:
+            kind = ""
+        elif not kind and not language.unspaced:
+            kind = "against" if question.keys and word.isdecimal() else _foreign(word)
+        earlier.add(kind)
+        yield kind
         place += length
-
-
-@lru_cache(maxsize=4096)
-def _known_to(word: str) -> frozenset[str]:
-    """The languages, written with spaces, of which a phrase begins with a word or with one of its forms."""
-    return frozenset(
-        name
-        for name, language in _lexicon().items()
-        if not language.unspaced and (word in language.longest or _kind(word, name))
-    )
 
 
 # The words of a message are looked up in every language.
@@ -273,7 +301,13 @@ def _known_to(word: str) -> frozenset[str]:
 def _kind(word: str, name: str) -> str:
     """Return the kind of a single word, drawn out ("yesss", "naah") or misspelt as well; "" for neutral words."""
     phrases = _lexicon()[name].phrases
-    forms = (word, _DRAWN_OUT.sub(r"\1", word), _DRAWN_OUT.sub(r"\1\1", word), _DOUBLE.sub(r"\1", word))
+    forms = (
+        word,
+        _DRAWN_OUT.sub(r"\1", word),
+        _DRAWN_OUT.sub(r"\1\1", word),
+        _DOUBLE.sub(r"\1", word),
+        word.removesuffix("'s"),
+    )
     kind = next((kind for form in forms if (kind := phrases.get((form,)))), None)
     return kind or (_misspelt(word) if name == "en" else "")
 

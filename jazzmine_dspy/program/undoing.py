@@ -16,9 +16,11 @@ from jazzmine_dspy.program.heads.acts.readings import stem
 _LEAST = 5
 """Letters of a word that may be misspelt."""
 
-_UNDOING = words(
+UNDOING = words(
     "cancel stop end close delete remove terminate block freeze withdraw revoke undo quit abort unsubscribe"
 )
+"""Verbs that undo something."""
+
 _BEGINS = re.compile(
     r"^(?:call off|give up|opt out|stop|cancel|end|close|delete|remove|terminate|block|freeze)\b"
 )
@@ -74,7 +76,7 @@ def undoes_unasked(flow: Flow, turn: Turn) -> bool:
 
 def _misspelt(word: str, flow: Flow) -> bool:
     """Whether a word is one for undoing with one letter wrong."""
-    verbs = {*_UNDOING, *(plain(each) for each in flow.keywords)}
+    verbs = {*UNDOING, *(plain(each) for each in flow.keywords)}
     return len(word) >= _LEAST and any(
         len(verb) >= _LEAST and OSA.distance(word, verb, score_cutoff=1) <= 1 for verb in verbs
     )
@@ -102,7 +104,7 @@ def is_opposite(flow: Flow, turn: Turn, flows: Mapping[str, Flow]) -> bool:
 @lru_cache(maxsize=1024)
 def _undoes(flow: Flow) -> bool:
     name = flow.name.lower().replace("_", " ")
-    return name.partition(" ")[0] in _UNDOING or any(
+    return name.partition(" ")[0] in UNDOING or any(
         _BEGINS.match(text) for text in (name, flow.description.lower())
     )
 

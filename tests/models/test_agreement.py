@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from jazzmine_dspy.models.agreement import Stance, stance
 
 ABOUT = "cancel_order Cancel order 5519. Shall I go ahead?"
+VISIT = "cancel_visit Call off the visit on 2027-01-19. Is that right?"
+VAN = "rent_car A van from Knock, 2026-08-01 to 2026-08-08, 3 driving. Shall I book it?"
+MONEY = "send_money Send 90.00 USD to Vera. Shall I do it?"
 
 
 @pytest.mark.row("U19")
@@ -17,8 +20,10 @@ ABOUT = "cancel_order Cancel order 5519. Shall I go ahead?"
     [
         "yes", "YESSSS", "yep do it", "ok", "k", "okie dokie", "go on then", "if you must", "why not?", "absolutley",
         "👍", "👍🏽", "✅", "🆗", "(y)", "yes, cancel it", "cancel it please", "bin it", "yes!! stop asking",
-        "yes that's right, my husband will drive me", "no problem, go ahead", "nothing more to change, yes",
-        "correct. one doubt, is it free?", "you got it. My number's different too", "ja, passt",
+        "no problem, go ahead", "nothing more to change, yes", "ja, passt",
+        "yes cancel", "yes, cancel order 5519 please",
+        "fine, cancel the damn thing", "yes, thanks so much, bye!", "YES, right now please",
+        "do it, my cousin drives me", "Do it. And when do you open?",
         "oui bien sûr", "sí, claro",
         "va bene", "sim, pode fazer", "doe maar", "tak, poproszę", "evet lütfen", "да, конечно", "はい、お願いします",
         "好的", "نعم تمام",
@@ -46,6 +51,38 @@ def test_words_and_signs_of_agreement_agree(text: str) -> None:
 def test_anything_else_and_agreement_beside_its_opposite_do_not(text: str) -> None:
     assert not stance(text, ABOUT).agrees
     assert not stance(text, ABOUT).hints
+
+
+@pytest.mark.row("U19")
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("yes keep it", ABOUT), ("ok, ship it then", ABOUT), ("yes, I'll be there", VISIT),
+        ("yes we will be there", VISIT), ("sure, let it come", ABOUT), ("yes order 5520", ABOUT),
+        ("yes apart from the price", VAN), ("yes with one small change", "change_plan The plan. Shall I change it?"),
+        ("yes, all but the size", VAN), ("yes, on the first floor", VAN), ("yes, 4 of us", VAN),
+        ("I said yes to a boat", VAN), ("yes to the hat", VAN),
+        ("ok, how long am I bound?", ABOUT), ("good, and would I lose my place?", VISIT),
+        ("yes, and is there a fee?", MONEY), ("right, and where is the catch", VAN),
+        ("yes, my sister minds the shop", VAN), ("cancel it, hang on, zut", ABOUT),
+    ],
+)  # fmt: skip
+def test_a_yes_is_taken_back_by_whatever_is_neither_neutral_nor_in_the_question(
+    text: str, about: str
+) -> None:
+    assert not stance(text, about).hints
+
+
+@pytest.mark.row("U19")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes, a van from Knock on the 1st of August", "yes, three of us", "yes please, and where do I park?",
+        "yes, sorry about that", "for 3, yes", "book it. My uncle minds the shop", "yes, 1 August, wonderful",
+    ],
+)  # fmt: skip
+def test_what_the_question_says_and_thanks_take_nothing_back(text: str) -> None:
+    assert stance(text, VAN).agrees
 
 
 @pytest.mark.row("U19")

@@ -127,7 +127,7 @@ AT_CONFIRMATION: dict[str, list[tuple[Any, ...]]] = {
     "perfect, book it": [("affirm",)],
     "hmm rather not": [("deny", None)],
     "a kayak would be better": [("deny", "kind"), ("correct_slot", "kind", "kayak")],
-    "yes and send it to ann@post.net": [("set_slot", "email", "ann@post.net"), ("affirm",)],
+    "yes and send it to ann@post.net": [("set_slot", "email", "ann@post.net")],
     "how long does that take": [("ask",)],
     "no, forget the whole thing": [("cancel_flow", None)],
 }

@@ -91,7 +91,11 @@ def test_a_yes_must_be_likely_and_surer_still_beside_a_value() -> None:
     assert told(confirming("go on"), affirm=0.6) == [{"type": "affirm"}]
     added = {"type": "set_slot", "name": "garden_tour", "value": True}
     assert told(confirming("with garden tour"), value=0.8, affirm=0.55) == [added]
-    assert told(confirming("right, with garden tour"), value=0.8, affirm=0.95) == [added, {"type": "affirm"}]
+    assert told(confirming("right, with garden tour"), value=0.8, affirm=0.95) == [added]
+    assert told(confirming("go ahead. with garden tour"), value=0.8, affirm=0.95) == [
+        added,
+        {"type": "affirm"},
+    ]
 
 
 @pytest.mark.row("U12")

@@ -65,6 +65,20 @@ def test_ways_to_say_yes_are_understood() -> None:
     assert len(missed) <= len(found) * 0.05, missed
 
 
+@pytest.mark.row("U19")
+def test_no_yes_that_takes_itself_back_runs_the_action() -> None:
+    assert [one.case["turn"]["text"] for one in judged("take_back") if "affirm" in one.kinds] == []
+    kinds = ("not_a_yes", "opposite_behind_a_yes", "yes_phrases")
+    assert [one.case["id"] for one in judged("turn4") if one.grave and one.case["kind"] in kinds] == []
+
+
+@pytest.mark.row("U19", "U12")
+def test_a_yes_with_a_harmless_addition_is_understood_or_asked_for_again() -> None:
+    verdicts = list(judged("harmless"))
+    assert [one.case["turn"]["text"] for one in verdicts if one.grave] == []
+    assert sum("affirm" in one.kinds for one in verdicts) >= 70
+
+
 @pytest.mark.row("U19", "U16")
 @pytest.mark.parametrize("text", ["banana", "🛑", "yes please don't", "why"])
 def test_nobody_reads_a_yes_into_a_message_without_one(text: str) -> None:

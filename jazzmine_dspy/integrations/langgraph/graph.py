@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -22,14 +26,15 @@ from jazzmine_dspy.integrations.langgraph.state import (
     GraphState,
     awaited,
     mirror,
+    require_same,
+    resumed_message,
     route,
 )
 from jazzmine_dspy.memory.errors import ConflictError
-from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Message
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, stored_step
-from jazzmine_dspy.runtime.turns import clean_message
 
 if TYPE_CHECKING:
     from langgraph.types import Checkpointer
@@ -40,7 +45,10 @@ logger = logging.getLogger(__name__)
 
 DEADLINE = 60.0
 """Seconds that an action or an answer may take."""
-
+_OUTLIVED = (
+    "The checkpoints outlive the working memory, which is in this process alone: after a restart a conversation begins "
+    "anew, whatever its checkpoint shows. Pass Runtime(…, working_memory=RedisWorkingMemoryStore(…)) or InMemorySaver."
+)
 MESSAGES_SHOWN = 10
 PASSED_ON = ("explicit_context", "episode_summaries", "locale", "user_attributes")
 
@@ -80,7 +88,13 @@ def build_graph(
 
     Raises:
         InputError: ``actions`` names a flow that the runtime does not have, or something that cannot be called.
+
+    Warns:
+        UserWarning: The checkpoints outlive the working memory, which is in this process alone.
     """
+    lasts = isinstance(checkpointer, BaseCheckpointSaver) and not isinstance(checkpointer, InMemorySaver)
+    if lasts and isinstance(service.working_memory, InMemoryWorkingMemoryStore):
+        warnings.warn(_OUTLIVED, stacklevel=2)
     nodes = _Nodes(service, ActionRunner(service, dict(actions or {}), deadline), answer, deadline)
     graph = StateGraph(_State, input_schema=GraphInput, output_schema=GraphState)
     steps: dict[str, Any] = {
@@ -91,7 +105,7 @@ def build_graph(
         "confirm": _mirroring("conversation_state"),
         "action": nodes.action,
         "respond": nodes.respond,
-        "wait": wait,
+        "wait": nodes.wait,
     }
     for name, node in steps.items():
         graph.add_node(name, node)
@@ -279,6 +293,30 @@ class _Nodes:
             logger.warning("The state of thread %r is as it was: %s", thread, error)
             return spoken
 
+    async def wait(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
+        """Interrupt for the next message. It is a node of its own, since a node that interrupts loses its writes.
+
+        Raises:
+            StateError: The checkpoint shows another state than the store.
+        """
+        thread, pending = _ids(config)[0], state["turn"]["pending"]
+        try:
+            given = resumed_message(thread, interrupt(pending))
+        except InputError as error:
+            return {"turn": {"pending": pending | {"error": str(error)}}}
+        given = given | {"message_id": given.get("message_id") or _derived_id(thread, given["user_message"])}
+        with contextlib.suppress(
+            MemoryUnavailableError
+        ):  # without its store, the runtime answers all the same
+            memory = await self.service.working_memory.get(thread)
+            stored = memory or WorkingMemory(conversation_id=thread, user_id=thread)
+            # A message that was taken, or that will wait for an action, changes nothing.
+            if stored.action is None and given["message_id"] not in [
+                one.message_id for one in stored.processed
+            ]:
+                require_same(thread, state, mirror(stored))
+        return given
+
     async def _shown(self, thread: str, user: str, said: str) -> dict[str, Any]:
         """What the stores hold now, and what the next message should give."""
         state = await self.service.working_memory.get(thread)
@@ -294,34 +332,6 @@ class _Nodes:
             "turn": {"pending": pending},
             **mirror(state),
         }
-
-
-async def wait(state: _State, config: RunnableConfig) -> dict[str, Any]:
-    """Interrupt for the next message. It is a node of its own, since a node that interrupts loses its writes."""
-    thread, _ = _ids(config)
-    pending = state["turn"]["pending"]
-    try:
-        given = _resumed(thread, interrupt(pending))
-    except InputError as error:
-        return {"turn": {"pending": pending | {"error": str(error)}}}
-    return given | {"message_id": given.get("message_id") or _derived_id(thread, given["user_message"])}
-
-
-def _resumed(thread: str, value: object) -> dict[str, Any]:
-    """The message that a run is resumed with.
-
-    Raises:
-        InputError: it is neither a text nor a mapping with ``user_message``, or the text cannot be taken.
-    """
-    given = {"user_message": value} if isinstance(value, str) else value
-    if not isinstance(given, Mapping) or not isinstance(given.get("user_message"), str):
-        raise InputError(
-            f"A run cannot be resumed with {type(value).__name__}",
-            where="resume",
-            remedy="Pass the message as a text, or as {'user_message': …}.",
-        )
-    clean_message(thread, given["user_message"])
-    return {name: given[name] for name in ("user_message", "message_id") if given.get(name)}
 
 
 def _mirroring(*names: str) -> Any:

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from jazzmine_dspy.dialogue.next_step import apply
 from jazzmine_dspy.dialogue.questions import clarifying, offer_is_open
+from jazzmine_dspy.memory.errors import StateError
 from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory
 from jazzmine_dspy.memory.working.state import PROCESSED_KEPT
 from jazzmine_dspy.models.decision import NextStep, TurnDecision
@@ -80,6 +81,48 @@ def mirror(state: WorkingMemory) -> dict[str, Any]:
         ],
         "conversation_state": str(state.status.value),
     }
+
+
+def resumed_message(thread: str, value: object) -> dict[str, Any]:
+    """The message that a run is resumed with.
+
+    Raises:
+        InputError: it is neither a text nor a mapping with ``user_message``, or the text cannot be taken.
+    """
+    given = {"user_message": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not isinstance(given.get("user_message"), str):
+        raise InputError(
+            f"A run cannot be resumed with {type(value).__name__}",
+            where="resume",
+            remedy="Pass the message as a text, or as {'user_message': …}.",
+        )
+    clean_message(thread, given["user_message"])
+    return {name: given[name] for name in ("user_message", "message_id") if given.get(name)}
+
+
+def require_same(thread: str, shown: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Compare what a checkpoint shows with what the store holds.
+
+    Args:
+        thread: The id of the conversation.
+        shown: The graph's state.
+        stored: The :func:`mirror` of working memory.
+
+    Raises:
+        StateError: They differ.
+    """
+    if any(shown.get(name) != value for name, value in stored.items()):
+        raise StateError(
+            f"The checkpoint shows {_described(shown)}, the store holds {_described(stored)}",
+            where=f"thread {thread!r}",
+            remedy="Start a run with {'user_message': …} instead: it goes on from the store.",
+        )
+
+
+def _described(view: Mapping[str, Any]) -> str:
+    """A state in words: its status, and its flows with their values."""
+    flows = (f"{flow['flow']} ({flow['status']}, {flow['slots']})" for flow in view.get("flow_stack") or [])
+    return f"{view.get('conversation_state')} with {', '.join(flows) or 'no flow'}, slots {view.get('slots')}"
 
 
 def route(state: Mapping[str, Any]) -> Route:

@@ -14,7 +14,7 @@ from langgraph.types import Command
 from graph_talks import TALK, Killed, killing, payload, send, thread
 from jazzmine_dspy import FlowRegistry, Runtime, TurnProgram
 from jazzmine_dspy.integrations.langgraph import build_graph
-from jazzmine_dspy.memory.errors import ConflictError
+from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 
@@ -212,8 +212,10 @@ async def test_a_checkpointer_that_lost_its_newest_entries(
         saver.writes.clear()
         saver.writes.update(before[1])
         assert payload({"__interrupt__": (await graph.aget_state(thread())).interrupts})["type"] == "slot"
+        with pytest.raises(StateError, match=r"shows collecting_slots .* holds awaiting_confirmation"):
+            await send(graph, "yes", thread())
     # The store knows that the number was given and the question was put.
-    result = await send(graph, "yes", thread())
+    result = await graph.ainvoke({"user_message": "yes"}, thread())
     assert result["last_response"].endswith("Done: cancel order.")
     assert len(result["messages"]) == 6
 

@@ -26,11 +26,13 @@ from jazzmine_dspy.models.commands import (
 )
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.given import Values
 from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, stem, values_in, whole_value
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant
+from jazzmine_dspy.program.undoing import UNDOING, undoes
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
@@ -113,6 +115,8 @@ _ELSEWHERE = re.compile(
 def _leaves(scene: Scene) -> bool:
     """Whether a part of a message gives the running flow up, and no other part gives a value."""
     turn, slot = scene.turn, scene.awaited
+    if _cancels_running(scene):
+        return True
     if (
         turn.flow is None
         or turn.confirming is not None
@@ -132,6 +136,22 @@ def _leaves(scene: Scene) -> bool:
     others = [part for part in parts if part not in left]
     return bool(left) and not any(whole_value(slot, free_text(part), scene.at) is not None
                                   for part in others if slot.type not in ("text", "list", "boolean"))  # fmt: skip
+
+
+def _cancels_running(scene: Scene) -> bool:
+    """Whether a message cancels what runs by its name, while a flow that cancels something else is paused."""
+    turn, running = scene.turn, scene.running
+    words = plain(turn.text).split()
+    paused = (scene.tasks[name] for name in turn.paused if name in scene.tasks)
+    rivals = [flow for flow in paused if undoes(flow) and not is_denied(turn, flow)]
+    if running is None or turn.confirming is not None or not rivals or UNDOING.isdisjoint(words):
+        return False
+    names = [(flow.name, flow.name.replace("_", " ")) for flow in (*rivals, running)]
+    return named_most(_without_undoing(turn), names) == running.name
+
+
+def _without_undoing(turn: Turn) -> str:
+    return " ".join(word for word in plain(turn.text).split() if word not in UNDOING)
 
 
 def _is_text(scene: Scene) -> bool:
@@ -279,8 +299,10 @@ def _rest(on: set[str], turn: Turn, *, alone: bool = False) -> list[Command]:
 
 
 def _turned_to(scene: Scene, names: list[str]) -> str:
-    """The flow of several that the message names most; of equal ones the first."""
-    best = named_most(scene.turn.text, [(n, _words_of(scene.tasks[n])) for n in names if n in scene.tasks])
+    """The flow of several that the message names most; of equal ones the first. "Cancel" alone names none."""
+    best = named_most(
+        _without_undoing(scene.turn), [(n, _words_of(scene.tasks[n])) for n in names if n in scene.tasks]
+    )
     return best or names[0]
 
 
