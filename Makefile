@@ -45,11 +45,11 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.x")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml tools/install.py | $(BIN)/python
 	$(BIN)/python tools/install.py optimize,local
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps.txt tools/no-deps-dev.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml tools/install.py tools/no-deps-dev.txt | $(BIN)/python
 	$(BIN)/python tools/install.py langgraph,optimize,local,redact,sql,dev
 	@touch $(VENV)/.installed $@
 

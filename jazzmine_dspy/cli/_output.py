@@ -249,7 +249,6 @@ INTERRUPTED = 130
 
 _EXTRAS = {
     "optimize": ("mlflow", "optuna", "scipy", "sklearn"),
-    "local": ("gguf", "xllamacpp"),
 }
 """What is imported from the packages that come with an extra."""
 

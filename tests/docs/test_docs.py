@@ -244,16 +244,6 @@ def test_every_key_of_flows_and_slots_is_documented() -> None:
     assert [name for name in SLOT_TYPES if f"`{name}`" not in slots] == []
 
 
-def test_every_setting_of_the_embedded_model_is_in_the_docstring_that_the_page_names() -> None:
-    from dataclasses import fields
-
-    from jazzmine_dspy.lm import LocalSettings
-
-    assert "help(jazzmine_dspy.lm.LocalSettings)" in _page("language-models.md")
-    settings = (LocalSettings.__doc__ or "").partition("Args:")[2]
-    assert [field.name for field in fields(LocalSettings) if f" {field.name}: " not in settings] == []
-
-
 def test_every_label_command_and_metric_is_documented() -> None:
     from jazzmine_dspy.datasets import Labels
     from jazzmine_dspy.eval.report.shown import LABELS

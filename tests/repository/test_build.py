@@ -47,7 +47,7 @@ def test_nothing_else_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
 def test_serving_needs_nothing_that_only_compiling_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     core = " ".join(project["dependencies"])
-    assert not [name for name in ("mlflow", "scikit-learn", "scipy", "xllamacpp", "torch") if name in core]
+    assert not [name for name in ("mlflow", "scikit-learn", "scipy", "torch") if name in core]
 
 
 @pytest.mark.row("A4")
