@@ -248,7 +248,7 @@ INTERNAL = 70
 INTERRUPTED = 130
 
 _EXTRAS = {
-    "optimize": ("mlflow", "optuna", "scipy", "sklearn"),
+    "optimize": ("mlflow", "optuna", "pandas", "scipy", "sklearn"),
 }
 """What is imported from the packages that come with an extra."""
 

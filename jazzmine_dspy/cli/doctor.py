@@ -24,7 +24,7 @@ _CORE = (
 _PACKAGES = {
     **dict.fromkeys(_CORE, "pip install jazzmine-dspy."),
     **dict.fromkeys(
-        ("mlflow", "scikit-learn", "scipy"), "To compile: pip install 'jazzmine-dspy[optimize]'."
+        ("mlflow-skinny", "scikit-learn", "scipy"), "To compile: pip install 'jazzmine-dspy[optimize]'."
     ),
 }
 """What installs each package."""

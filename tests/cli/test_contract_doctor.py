@@ -63,7 +63,7 @@ def test_all_is_well(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     done = run("doctor", "--json")
     assert done.code == 0, done.out
     checks = {check["name"]: check for check in done.json["checks"]}
-    assert {"Python", "dspy", "mlflow", "embedding model", "cache", "Redis"} <= set(checks)
+    assert {"Python", "dspy", "mlflow-skinny", "embedding model", "cache", "Redis"} <= set(checks)
     assert not checks["Redis"]["needed"]
     assert "ok" in run("doctor").out
 
@@ -74,7 +74,7 @@ def test_what_is_missing_is_named_with_its_remedy(
     version = importlib.metadata.version
 
     def without(name: str) -> str:
-        if name in ("safetensors", "mlflow"):
+        if name in ("safetensors", "mlflow-skinny"):
             raise importlib.metadata.PackageNotFoundError(name)
         return "0.9" if name == "dspy" else version(name)
 
@@ -85,5 +85,5 @@ def test_what_is_missing_is_named_with_its_remedy(
     assert done.code == 1
     missing = done.json["missing"]
     assert {"dspy", "safetensors", "cache", "Redis", "language model nonsense/x"} <= set(missing)
-    assert "mlflow" not in missing
+    assert "mlflow-skinny" not in missing
     assert all(check["remedy"] for check in done.json["checks"] if not check["ok"])

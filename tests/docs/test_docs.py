@@ -244,6 +244,14 @@ def test_every_key_of_flows_and_slots_is_documented() -> None:
     assert [name for name in SLOT_TYPES if f"`{name}`" not in slots] == []
 
 
+def test_the_size_of_every_extra_is_in_the_readme() -> None:
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    table = (ROOT / "README.md").read_text("utf-8").partition("<!-- install -->")[2]
+    assert [name for name in extras if name != "dev" and f"| `.[{name}]` |" not in table] == []
+
+
 def test_every_label_command_and_metric_is_documented() -> None:
     from jazzmine_dspy.datasets import Labels
     from jazzmine_dspy.eval.report.shown import LABELS
