@@ -17,7 +17,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports signatures rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports signatures rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report install-size build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn"
@@ -35,6 +35,7 @@ help:
 	@echo "make bench-first-hour  compiling with a hosted language model: how long it takes, and what outages do"
 	@echo "make chaos        50,000 turns on a real Redis while workers, connections, records and the primary fail"
 	@echo "make lint types imports   the other checks;  make format  fixes the style"
+	@echo "make install-size  what each extra takes, measured in fresh environments"
 	@echo "make signatures   write what a language model is sent into signatures/"
 	@echo "make build        the wheels in dist/;  make clean  removes what was generated"
 
@@ -46,11 +47,11 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.x")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml tools/install.py tools/no-deps.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml tools/install.py | $(BIN)/python
 	$(BIN)/python tools/install.py optimize,local
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml conformance/pyproject.toml tools/install.py tools/no-deps.txt tools/no-deps-dev.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml conformance/pyproject.toml tools/install.py tools/no-deps-dev.txt | $(BIN)/python
 	$(BIN)/python tools/install.py langgraph,optimize,local,redact,sql,dev
 	@touch $(VENV)/.installed $@
 
@@ -160,6 +161,12 @@ HOUR ?=
 
 bench-first-hour: setup-dev
 	$(BIN)/python tools/bench_first_hour.py $(HOUR)
+
+# Ten minutes; some of them: make install-size EXTRAS="optimize,local sql"
+EXTRAS ?= --docs
+
+install-size: setup-dev
+	$(BIN)/python tools/install_size.py $(EXTRAS)
 
 build: setup-dev
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./conformance

@@ -12,7 +12,7 @@ import jazzmine_dspy
 
 HEAVY = {
     "dspy", "mlflow", "qdrant_client", "qdrant_edge", "redis", "fastembed", "numpy", "sklearn", "scipy", "litellm",
-    "xllamacpp", "sqlalchemy", "onnxruntime", "rich", "typer",
+    "sqlalchemy", "onnxruntime", "rich", "typer",
 }  # fmt: skip
 NAMES = [
     "load",

@@ -38,10 +38,10 @@ def index_for_uv() -> dict[str, str]:
 
 def main(extras: str) -> int:
     # The editable install needs editables at run time, which uv does not find out by itself.
-    wanted = [["editables>=0.5", "-e", f".[{extras}]"], ["--no-deps", "-r", "tools/no-deps.txt"]]
+    wanted = [["editables>=0.5", "-e", f".[{extras}]"]]
     if "dev" in extras.split(","):
         wanted[0] += ["-e", "./conformance"]
-        wanted[1] += ["-r", "tools/no-deps-dev.txt"]
+        wanted.append(["--no-deps", "-r", "tools/no-deps-dev.txt"])
     if run([*PIP, "install", "--quiet", "uv"]):
         uv = [str(Path(sys.executable).parent / "uv"), "pip", "install", "--python", sys.executable]
         variables = index_for_uv()

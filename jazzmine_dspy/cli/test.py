@@ -53,9 +53,7 @@ def test(
     lms: list[Any] = []
 
     def bound(flows: FlowRegistry) -> TurnProgram:
-        opened = open_program(
-            program, lm=lm, api_base=api_base, serving=False, flows=flows, policy=policy, wording=wording
-        )
+        opened = open_program(program, lm=lm, api_base=api_base, flows=flows, policy=policy, wording=wording)
         lms.append(opened.program.bindings.lm)
         return opened.program
 

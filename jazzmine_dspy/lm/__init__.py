@@ -1,4 +1,4 @@
-"""Language models: found by name, embedded, scripted, replayed and counted.
+"""Language models: found by name, scripted, replayed and counted.
 
 Nothing is imported before it is used: importing DSPy takes half a second.
 """
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
         BudgetExhausted,
         EngineError,
         LMContextError,
-        LMCrashedError,
         LMNotFoundError,
         LMRequestError,
-        LMSchemaError,
         LMSettingsError,
         LMTimeoutError,
         LMWarning,
         ScriptMissError,
     )
-    from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
     from jazzmine_dspy.lm.meter import Meter, metered
     from jazzmine_dspy.lm.native import lm_identity
     from jazzmine_dspy.lm.prices import Price, price_of
@@ -37,15 +34,11 @@ __all__ = [
     "Engine",
     "EngineError",
     "LMContextError",
-    "LMCrashedError",
     "LMNotFoundError",
     "LMRequestError",
-    "LMSchemaError",
     "LMSettingsError",
     "LMTimeoutError",
     "LMWarning",
-    "LocalEngine",
-    "LocalSettings",
     "Meter",
     "Price",
     "Recording",
@@ -72,16 +65,12 @@ _HOMES = {
     "BudgetExhausted": "errors",
     "EngineError": "errors",
     "LMContextError": "errors",
-    "LMCrashedError": "errors",
     "LMNotFoundError": "errors",
     "LMRequestError": "errors",
-    "LMSchemaError": "errors",
     "LMSettingsError": "errors",
     "LMTimeoutError": "errors",
     "LMWarning": "errors",
     "ScriptMissError": "errors",
-    "LocalEngine": "local",
-    "LocalSettings": "local",
     "Meter": "meter",
     "metered": "meter",
     "lm_identity": "native",

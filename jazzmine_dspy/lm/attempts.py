@@ -153,8 +153,7 @@ class Attempts:
         self._most: int | None = None
         self._thinks = self._fresh = False
         self._broke_off: Exception | None = None
-        inner, self._engine = unwrap(lm)
-        self._local = str(getattr(inner, "model", "")).startswith("local/")
+        _, self._engine = unwrap(lm)
 
     def settings(self) -> dict[str, Any]:
         """Those of the next request."""
@@ -209,18 +208,18 @@ class Attempts:
         if outcome.finish == "length":
             return self._more_room(error, outcome)
         if outcome.finish == "error" or not outcome.text.strip():
-            return outcome.finish != "tool_call" and not self._local and self._past_cache(error)
+            return outcome.finish != "tool_call" and self._past_cache(error)
         return False
 
     def _more_room(self, error: Exception, outcome: Outcome) -> bool:
-        """Once, and not for a local model, which goes on as long as it may, nor for an answer kept as evidence."""
+        """Once, and not for an answer kept as evidence."""
         empty = outcome.thought or not outcome.text.strip()
-        if empty and not self._local:
+        if empty:
             said = "The answer breaks off in the model's thoughts, before it begins"
             error = AnswerError(
                 said, remedy="Raise max_tokens in lm_settings, or ask the model to think less."
             )
-        if self._broke_off is not None or self._local or hasattr(self._engine, "recording"):
+        if self._broke_off is not None or hasattr(self._engine, "recording"):
             if isinstance(error, AnswerError):
                 raise error
             return False

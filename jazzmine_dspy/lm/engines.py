@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import dspy
 from dspy._vendor.lm15.serde import request_to_dict
@@ -30,8 +30,6 @@ from dspy.lm15 import (
 
 from jazzmine_dspy.lm.errors import LMRequestError, ScriptMissError
 from jazzmine_dspy.models.base import Shared, canonical_json, in_thread, sha256
-
-T = TypeVar("T")
 
 _deadline: contextvars.ContextVar[float | None] = contextvars.ContextVar("jazzmine_lm_deadline", default=None)
 
@@ -138,13 +136,6 @@ class Wrapper(Engine):
     def identity(self) -> str:
         """Of the engine within: wrapping changes no answer."""
         return engine_identity(self.inner)
-
-
-async def events_in_thread(events: Iterator[T]) -> AsyncIterator[T]:
-    """The events of a blocking iterator as they come; each is waited for in a thread."""
-    end = object()
-    while (event := await in_thread(next, events, end)) is not end:
-        yield event
 
 
 def with_engine(lm: dspy.LM, engine: Engine) -> dspy.LM:

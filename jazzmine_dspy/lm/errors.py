@@ -38,12 +38,6 @@ class _PositionalContextError(ContextWindowExceededError):
         super().__init__(message=message, **details)
 
 
-class LMCrashedError(EngineError):
-    """The model's process died, was started anew, and died again over the same call."""
-
-    explanation = "the model's process died twice over one call; check the free memory"
-
-
 class LMTimeoutError(EngineError):
     """A call did not end before its deadline."""
 
@@ -58,12 +52,6 @@ class LMNoAnswerError(EngineError, LMServerError):
 
 class LMFilteredError(EngineError):
     """The provider's filter, or the model itself, refused to answer: asked again it would do so again."""
-
-
-class LMSchemaError(EngineError):
-    """The decoder cannot hold an answer to the schema that was asked for."""
-
-    explanation = "the answer's schema has no grammar"
 
 
 class LMRequestError(EngineError):

@@ -81,7 +81,7 @@ class Price(NamedTuple):
             "0.15 and 0.6 USD (0.075 where cached) for a million prompt and answer tokens, by LiteLLM's table"
         """
         if not self.prompt and not self.completion:
-            return f"nothing, by {self.source}" if self.source == "the recipe" else f"nothing: {self.source}"
+            return f"nothing, by {self.source}"
         unit = f" {self.currency}" if self.currency else ""
         cached = "" if self.cached is None else f" ({self.cached:g} where cached)"
         per = "for a million prompt and answer tokens"
@@ -111,8 +111,6 @@ def price_of(name: str, given: tuple[float, float] | None = None) -> Price | Non
     if given is not None:
         return Price(*given)
     provider, _, model = name.partition("/")
-    if provider == "local":
-        return Price(0.0, 0.0, source="it runs on this machine")
     if not model:
         return None
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

@@ -237,7 +237,7 @@ def answer_limit(lm: dspy.LM, wanted: int, least: int = 0, most: int | None = No
     """The settings that limit an answer's tokens, by the name that the model takes.
 
     The larger of this and the user's own limit is sent, under the name that the user gave. A model that thinks first
-    gets more, since its thoughts are counted too. Local models keep to what the answer needs.
+    gets more, since its thoughts are counted too.
 
     Args:
         lm: The language model.
@@ -247,8 +247,7 @@ def answer_limit(lm: dspy.LM, wanted: int, least: int = 0, most: int | None = No
     """
     inner, engine = unwrap(lm)
     quirks = quirks_of(lm)
-    if not str(inner.model).startswith("local/"):
-        wanted = max(wanted, least, *_own_limit(inner).values())
+    wanted = max(wanted, least, *_own_limit(inner).values())
     thinks = _is_openai_reasoning_model(str(inner.model)) or quirks.refused or quirks.thinks
     if wanted and (thinks or lm.supports_reasoning or getattr(engine, "think", None)):
         wanted = max(wanted, thinking_room(engine))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,46 +16,57 @@ from dspy.lm15 import Request, Response, Usage, registered_providers
 from dspy.utils.exceptions import LMConfigurationError
 
 from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
-from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, text_response, with_engine
+from jazzmine_dspy.lm.engines import Engine, chat_messages, text_response, with_engine
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMSettingsError
-from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
 from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider
 from jazzmine_dspy.lm.replay import RECORDED_PREFIX, recorded_lm
-from jazzmine_dspy.lm.weights import file_weights
 from jazzmine_dspy.models.errors import InputError
 
-EMBEDDED = "local/smollm2-135m"
 NUM_RETRIES = 2
-_EXAMPLES = (
-    f'Give "{EMBEDDED}", "openai/NAME", "ollama_chat/NAME", "anthropic/NAME" or another name that DSPy takes.'
-)
-_LOCAL_FIELDS = {field.name for field in fields(LocalSettings)}
+_EXAMPLES = 'Give "openai/NAME", "ollama_chat/NAME", "anthropic/NAME" or another name that DSPy takes.'
+_EMBEDDED = "local/"
 
 
-def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
+def refuse_embedded(name: str) -> str:
+    """The name of a language model, unless it is one of the models that once ran inside this package.
+
+    Args:
+        name: The name.
+
+    Raises:
+        InputError: The name begins with ``local/``; the remedy says what to start instead.
+    """
+    if name.startswith(_EMBEDDED):
+        raise InputError(
+            "The package no longer contains a language model",
+            where=name,
+            remedy='Start llama-server or Ollama, and name it: "openai/NAME" with api_base, or "ollama_chat/NAME".',
+        )
+    return name
+
+
+def resolve_lm(name: str | dspy.LM, **settings: Any) -> dspy.LM:
     """The language model of a name, with temperature 0, DSPy's cache off and few retries unless told
     otherwise.
 
     Args:
-        name: "local/smollm2-135m" (the embedded model, also for None), "local/PATH.gguf", "deferred:FOLDER" or
-            "deferred:FOLDER?model=NAME" (see `deferred_lm`), "recording:FOLDER" (see `recorded_lm`), any
-            name that DSPy takes, or a language model, which is returned as it is (copied with the settings, if
-            there are any).
-        settings: For local models those of `LocalSettings`; for others those of `dspy.LM` (`api_base`,
-            `api_key`, `timeout` in seconds, ...), for Ollama also `num_ctx`, `keep_alive` and `think`, and
-            `schema_support`: True or False where what is known of answers held to a schema is wrong,
-            "static" for a provider that takes long over each new schema: all calls then have the same one.
-            An address without a path gets `/v1` where the server speaks OpenAI's protocol.
+        name: Any name that DSPy takes, "deferred:FOLDER" or "deferred:FOLDER?model=NAME" (see `deferred_lm`),
+            "recording:FOLDER" (see `recorded_lm`), or a language model, which is returned as it is (copied with
+            the settings, if there are any).
+        settings: Those of `dspy.LM` (`api_base`, `api_key`, `timeout` in seconds, `temperature`, `max_tokens`,
+            ...), for Ollama also `num_ctx`, `keep_alive` and `think`, and `schema_support`: True or False where
+            what is known of answers held to a schema is wrong, "static" for a provider that takes long over each
+            new schema: all calls then have the same one. An address without a path gets `/v1` where the server
+            speaks OpenAI's protocol.
 
     Returns:
-        The language model; `temperature`, `max_tokens`, `cache`, `num_retries` are settings of either kind.
+        The language model.
 
     Raises:
-        LMNotFoundError: The name does not resolve, or the embedded model is not installed.
-        LMSettingsError: A setting is unknown to a local model, or out of range.
+        LMNotFoundError: The name does not resolve.
+        LMSettingsError: DSPy refuses a setting.
+        InputError: The name is that of a model that once ran inside this package.
     """
-    if name is None:
-        name = EMBEDDED
     if isinstance(name, dspy.LM):
         return _with_settings(name, settings) if settings else name
     if not isinstance(name, str) or not name.strip():
@@ -70,9 +78,7 @@ def resolve_lm(name: str | dspy.LM | None, **settings: Any) -> dspy.LM:
     provider, slash, model = name.partition("/")
     if not slash or not provider or not model:
         raise LMNotFoundError(f"The language model {name!r} names no provider", where=name, remedy=_EXAMPLES)
-    if provider == "local":
-        return _local(name, model, settings)
-    return _remote(name, provider, settings)
+    return _remote(refuse_embedded(name), provider, settings)
 
 
 def _deferred(name: str, settings: dict[str, Any]) -> dspy.LM:
@@ -82,37 +88,6 @@ def _deferred(name: str, settings: dict[str, Any]) -> dspy.LM:
             "No folder for the deferred answers is named", where=name, remedy="Give deferred:FOLDER."
         )
     return deferred_lm(folder, **({"model": model} if model else {}), **settings)
-
-
-def _local(name: str, model: str, settings: dict[str, Any]) -> dspy.LM:
-    outer = {key: settings.pop(key) for key in ("temperature", "cache", "num_retries") if key in settings}
-    if unknown := sorted(set(settings) - _LOCAL_FIELDS):
-        raise LMSettingsError(
-            f"A local model has no setting {', '.join(unknown)}",
-            where=name,
-            remedy=f"Settings are {', '.join(sorted(_LOCAL_FIELDS | {'temperature'}))}.",
-        )
-    chosen = LocalSettings(**settings)
-    if name == EMBEDDED:
-        weights = None
-    elif model.endswith(".gguf"):
-        weights = file_weights(Path(model).expanduser())
-    else:
-        raise LMNotFoundError(
-            f"There is no embedded model {model!r}",
-            where=name,
-            remedy=f'Give "{EMBEDDED}" or "local/PATH.gguf".',
-        )
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise LMNotFoundError(
-            "The package xllamacpp, which runs local models, is not installed",
-            where=name,
-            remedy="Run: pip install 'jazzmine-dspy[local]'.",
-        )
-    engine = LocalEngine(weights, chosen, name=Path(model).name)
-    defaults = {"temperature": 0.0, "cache": False, "num_retries": 0, "max_tokens": chosen.max_tokens}
-    lm = dspy.LM(name, engine=engine, async_engine=AsyncEngine(engine), **(defaults | outer))
-    return cast("dspy.LM", lm)
 
 
 def _remote(name: str, provider: str, settings: dict[str, Any]) -> dspy.LM:

@@ -1,25 +1,24 @@
-"""Bases of the models: for frozen values, for records that change, and for what copies and forked children share."""
+"""Bases of the models: for frozen values, for records that change, and for what copies share."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
-import ctypes
 import hashlib
 import json
 import logging
 import math
 import os
 import threading
-import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Annotated, Any, Protocol, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+from jazzmine_dspy.models.errors import InputError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -221,7 +220,7 @@ def sha256(data: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def start_in_thread(call: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
+def start_in_thread(call: Callable[[], T]) -> Future[T]:
     """Call a function in a daemon thread of its own, with the caller's context; the future gets its errors too.
 
     One that hangs delays neither other calls nor the end of the process.
@@ -236,56 +235,28 @@ def start_in_thread(call: Callable[[], T]) -> tuple[Future[T], threading.Thread]
             result.set_exception(error)
 
     context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-call")
-    thread.start()
-    return result, thread
+    threading.Thread(target=context.run, args=(work,), daemon=True, name="jazzmine-call").start()
+    return result
 
 
 async def in_thread(call: Callable[..., T], *args: Any) -> T:
     """The same without blocking the event loop; cancelling leaves the thread behind."""
-    result, _ = start_in_thread(partial(call, *args))
-    return await asyncio.wrap_future(result)
+    return await asyncio.wrap_future(start_in_thread(partial(call, *args)))
 
 
-_live: weakref.WeakSet[Any] = weakref.WeakSet()
+def check_process(pid: int, what: str) -> None:
+    """Refuse to use what the parent of this process has loaded: its threads, locks and connections stay the parent's.
 
+    Args:
+        pid: Id of the process that loaded it.
+        what: What it is, as errors name it.
 
-class Renewed(Protocol):
-    """An object that a forked child cannot use as it is."""
-
-    def renew_after_fork(self) -> None:
-        """Take new locks, and let go of what the parent goes on using. Called in the child, which has one thread."""
-
-
-def renew_in_children(each: Renewed) -> None:
-    """Call ``renew_after_fork`` of this object in every forked child, for as long as the object lives."""
-    _live.add(each)
-
-
-def leave_to_parent(*handles: Any) -> None:
-    """Keep handles of the parent from ever being closed in this child, which would wait for threads that it has not.
-
-    At the exit of the interpreter too: that is what the reference is for which nobody gives back.
+    Raises:
+        InputError: this is another process.
     """
-    for handle in handles:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
-
-
-def skip_native_exit() -> None:
-    """Let this child end without the C library's exit handlers: those of onnxruntime wait for the parent's threads.
-
-    Python's own exit is as ever. Only glibc has ``on_exit``; elsewhere a child ends by ``os._exit``, as those of
-    multiprocessing do.
-    """
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        libc = ctypes.CDLL(None)
-        libc.on_exit(libc._exit, None)
-
-
-def _renew() -> None:
-    for each in list(_live):
-        each.renew_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    if os.getpid() != pid:
+        raise InputError(
+            f"This process was forked after {what} was loaded",
+            where=f"process {os.getpid()}, a fork of {pid}",
+            remedy="Load after the fork: in each worker (with gunicorn without preload_app), or spawn the process.",
+        )

@@ -198,7 +198,7 @@ def _in_thread(name: str, value: Any, slots: Mapping[str, Any] | None) -> Future
         result = validator.call(value, slots or {})
         return asyncio.run(result) if validator.is_async else result
 
-    return start_in_thread(lambda: _called(name, value, call))[0]
+    return start_in_thread(lambda: _called(name, value, call))
 
 
 async def _acalled(name: str, value: Any, slots: Mapping[str, Any] | None) -> Validation:

@@ -25,7 +25,7 @@ from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 _DEADLINE_S = 120.0
-"""Deadline of the first answer, because a local model may have to be loaded."""
+"""Deadline of the first answer, because a server may have to load its model."""
 
 _SERVER_DOWN = ("LMNoAnswerError", "LMServerError", "LMRateLimitError", "LMTimeoutError")
 """Errors that do not come from a wrong name, address or key."""

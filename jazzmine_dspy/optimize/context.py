@@ -139,7 +139,7 @@ class RunContext:
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Context in which programs ask the run's language model, in parallel, with retries during outages."""
-        with dspy.context(lm=self.lm), bearing_outages(self._bearing), hands(self.recipe.hands):
+        with dspy.context(lm=self.lm), bearing_outages(self._bearing), hands(self.recipe.concurrency):
             yield
 
     @functools.cached_property

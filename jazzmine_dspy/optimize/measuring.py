@@ -67,7 +67,7 @@ def evaluate_within(
         calls=calls,
         keep_calls=keep_calls,
         time=time,
-        workers=context.recipe.hands if calls else 1,
+        workers=context.recipe.concurrency if calls else 1,
     )
     with context.asking(), closing(results):
         for result in results:

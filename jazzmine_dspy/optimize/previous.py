@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.load import seen_conversations
@@ -16,7 +14,7 @@ from jazzmine_dspy.datasets.schema import ROLES, Role
 from jazzmine_dspy.eval.report import FlowRow
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.registry import FlowChange, changes_between
-from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.recipe import Recipe, recipe_from
 from jazzmine_dspy.program.turn import TurnProgram
 
 FEW = 5
@@ -88,22 +86,25 @@ def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
     return PreviousProgram(loaded.program, loaded.manifest, changes, _flows(dataset, changes))
 
 
-def recipe_of(program: str | Path) -> Recipe:
+def recipe_of(program: str | Path, **changes: Any) -> Recipe:
     """The recipe that compiled a program, from its manifest.
+
+    Args:
+        program: Folder, name or MLflow URI.
+        changes: Values to use instead, as :func:`read_recipe` takes them.
 
     Raises:
         ArtifactError: the program does not exist or cannot be read.
-        RecipeError: the manifest has no recipe.
+        RecipeError: the manifest has no recipe, or a value of it is not known.
     """
     recipe = artifacts.read_manifest(artifacts.find(program)).get("recipe")
-    try:
-        return Recipe.model_validate(recipe)
-    except ValidationError as error:
+    if recipe is None:
         raise RecipeError(
             "The program does not say by which recipe it was compiled",
             where=str(program),
             remedy="Name the recipe: jazzmine-dspy optimize RECIPE --from PROGRAM.",
-        ) from error
+        )
+    return recipe_from(recipe, str(program), **changes)
 
 
 def _flows(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowRow, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,8 +13,9 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
+from jazzmine_dspy.lm.resolve import refuse_embedded
 from jazzmine_dspy.models.base import Value, sha256
-from jazzmine_dspy.models.errors import RecipeError, reading
+from jazzmine_dspy.models.errors import InputError, RecipeError, reading
 from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.parsing import from_toml, read_file
 from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
@@ -45,6 +46,14 @@ def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _served(name: str) -> str:
+    try:
+        return refuse_embedded(name)
+    except InputError as error:
+        raise ValueError(f"{error.message}. {error.remedy}") from error
+
+
+_LM = Annotated[str, AfterValidator(_served)]
 _Settings = Annotated[dict[str, str | int | float | bool], AfterValidator(_without_secrets)]
 
 
@@ -109,7 +118,7 @@ class TeacherPart(Value):
         tokens: Tokens that it may take, sent and answered together.
     """
 
-    lm: str = ""
+    lm: _LM = ""
     lm_settings: _Settings = Field(default_factory=dict)
     price: tuple[_Money, _Money] | None = None
     lm_calls: int | None = Field(default=None, ge=0)
@@ -168,8 +177,8 @@ class Recipe(Value):
             default), four (``calls``), or none (``quality``). Of compiled prompts within two points of the best go on
             those of the fewest tokens, of the fewest calls, or the best.
         lm: Name of the language model; ``none`` runs without one.
-        wording: How its prompts are worded, ``brief`` or ``full``. Left out, the prompts of a hosted model are tried in
-            both, and compiled in full; those of a local one are brief.
+        wording: How its prompts are worded, ``brief`` or ``full``. Left out, they are tried in both, and compiled in
+            full.
         top_k: Flows offered to the language model in the brief wording; the full one offers 8.
         history_window: Turns of the user, 1 to 50, that prompts show with the replies between them; those of
             ``understand`` show ``history_shown`` messages.
@@ -186,8 +195,7 @@ class Recipe(Value):
         tracking: MLflow's tracking URI; ``none`` tracks nothing; empty is a SQLite file in
             ``.jazzmine/mlflow`` of the working folder.
         signatures: Folder with a project's own wording of the prompts.
-        concurrency: Turns that a hosted language model is asked about at once, which changes no result; a local one is
-            asked about one.
+        concurrency: Turns that a language model is asked about at once, which changes no result.
         price: Money per million prompt tokens and per million completion tokens; LiteLLM's table where it is left out.
     """
 
@@ -197,7 +205,7 @@ class Recipe(Value):
     constraints: dict[str, float] = Field(default_factory=dict)
     prefer: Prefer = "cost"
     shape: Shape = "fused"
-    lm: str = "local/smollm2-135m"
+    lm: _LM = "none"
     wording: Wording | None = None
     lm_settings: _Settings = Field(default_factory=dict)
     optimizer: str = "bootstrap_random_search"
@@ -250,21 +258,11 @@ class Recipe(Value):
         return sha256(self.facts)
 
     @property
-    def hosted(self) -> bool:
-        """Whether the language model runs elsewhere."""
-        return not self.lm.startswith("local/")
-
-    @property
     def wordings(self) -> tuple[Wording, ...]:
         """The wordings in which the prompts are tried; they are compiled in the first."""
         if self.wording is not None:
             return (self.wording,)
-        return ("full", "brief") if self.hosted and self.lm != "none" else ("brief",)
-
-    @property
-    def hands(self) -> int:
-        """Turns that the language model is asked about at once."""
-        return self.concurrency if self.hosted else 1
+        return ("full", "brief") if self.lm != "none" else ("brief",)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -296,28 +294,29 @@ def read_recipe(path: str | Path, **changes: Any) -> Recipe:
         text = read_file(path)
     with reading(path, "Not valid TOML", "Correct the line.", RecipeError):
         data = from_toml(text)
-    return _recipe_of(data, str(path), changes)
+    return recipe_from(data, str(path), **changes)
 
 
-def changed_recipe(recipe: Recipe, *, where: str, **changes: Any) -> Recipe:
-    """A recipe with single values changed, as :func:`read_recipe` changes those of a file.
+def recipe_from(data: Mapping[str, Any], where: str, **changes: Any) -> Recipe:
+    """A recipe from its keys and values, with single values changed as :func:`read_recipe` changes them.
+
+    Args:
+        data: Keys and values.
+        where: File or program that they are from.
+        changes: Values to use instead, by name.
 
     Raises:
-        RecipeError: a value is not allowed.
+        RecipeError: a key or a value is not known.
 
     Example:
-        >>> changed_recipe(Recipe(name="shop", dataset="data", lm="none"), where="shop", seed=3, lm=None).seed
+        >>> recipe_from({"name": "shop", "dataset": "data"}, "shop", seed=3, lm=None).seed
         3
     """
-    return _recipe_of(recipe.model_dump(mode="json"), where, changes)
-
-
-def _recipe_of(data: dict[str, Any], where: str, changes: dict[str, Any]) -> Recipe:
     given = {key: value for key, value in changes.items() if value is not None}
     budget = {key: given.pop(key) for key in BudgetPart.model_fields if key in given}
     if address := given.pop("api_base", None):
         given["lm_settings"] = {**data.get("lm_settings", {}), "api_base": address}
-    data |= given
+    data = {**data, **given}
     if budget:
         data["budget"] = {**data.get("budget", {}), **budget}
     try:

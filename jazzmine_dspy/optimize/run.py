@@ -28,7 +28,7 @@ from jazzmine_dspy.optimize.steps.prompts import compile_prompts
 from jazzmine_dspy.optimize.steps.report import report
 from jazzmine_dspy.optimize.tracked import track_start
 from jazzmine_dspy.optimize.tracking import Tracker
-from jazzmine_dspy.program.deadline import outside_loop
+from jazzmine_dspy.program.deadline import check_interrupt, outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 
 _WORK = Path(".jazzmine")
@@ -139,6 +139,7 @@ def _run(
             context = replace(context, lm=None)
         state = RunState(base, start, base, unanswered=unanswered)
         for step in STEPS:
+            check_interrupt()
             state = step(context, state)
             context.best.stands(state.program, None if state.stays else documents(state.examples))
         assert state.report is not None, "the last step reports"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.deadline import LOOK_S, ended, interrupt
+from jazzmine_dspy.program.deadline import LOOK_S, check_interrupt, ended, interrupt_event
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.module import DecidingModule
@@ -77,33 +76,23 @@ def at_once(
 
 def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator[R, None, None]:
     if workers == 1:
-        yield from map(work, items)
+        for item in items:
+            check_interrupt()
+            yield work(item)
         return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="jazzmine-batch")
-    busy: set[threading.Thread] = set()
     waiting: list[Future[R]] = []
-
-    def one(item: T) -> R:
-        busy.add(threading.current_thread())
-        try:
-            return work(item)
-        finally:
-            busy.discard(threading.current_thread())
-
     try:
         # DSPy keeps the language model and its callbacks in context variables.
-        for item in items:
-            waiting.append(pool.submit(contextvars.copy_context().run, one, item))
+        with interrupt_event() as interrupted:
+            for item in items:
+                waiting.append(pool.submit(contextvars.copy_context().run, work, item))
         for each in waiting:
             while not ended(each, LOOK_S):
-                pass
+                check_interrupt()
             yield each.result()
     except KeyboardInterrupt:
-        for each in waiting:
-            each.cancel()
-        # Before the pool is shut: a thread that has ended may have left its number to one that is being started.
-        for thread in tuple(busy):
-            interrupt(thread)
+        interrupted.set()
         raise
     finally:
         pool.shutdown(cancel_futures=True)

@@ -53,6 +53,8 @@ class Bindings(Shared):
     dspy_lm: dspy.LM | None = None
     """The language model of DSPy's settings when ``lm`` was bound."""
     cache: DecisionCache | None = None
+    pid: int = field(default_factory=os.getpid)
+    """The process in which the parts were loaded."""
 
     def __reduce__(self) -> tuple[type[Bindings], tuple[()]]:
         if self != Bindings():

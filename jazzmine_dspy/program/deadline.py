@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import math
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -23,13 +22,37 @@ T = TypeVar("T")
 LOOK_S = 0.1
 """Seconds between two looks for an interrupt."""
 
+_INTERRUPT: ContextVar[threading.Event | None] = ContextVar("jazzmine_interrupt", default=None)
+
+
+@contextmanager
+def interrupt_event() -> Iterator[threading.Event]:
+    """The event that interrupts the threads that are started within: of an outer block, else a new one."""
+    event = _INTERRUPT.get() or threading.Event()
+    token = _INTERRUPT.set(event)
+    try:
+        yield event
+    finally:
+        _INTERRUPT.reset(token)
+
+
+def check_interrupt() -> None:
+    """Return at once, unless the work that this thread belongs to was interrupted.
+
+    Raises:
+        KeyboardInterrupt: it was.
+    """
+    event = _INTERRUPT.get()
+    if event is not None and event.is_set():
+        raise KeyboardInterrupt
+
 
 def outside_loop(work: Callable[[], T]) -> T:
     """Run blocking work and wait for it: in this thread, or in another where an event loop runs in this one.
 
     The thread has the caller's context, so that ``dspy.context`` holds in it. Ctrl-C, and the cancelling of the task
-    that waits, raise ``KeyboardInterrupt`` within the work, which can then store what it has. A second Ctrl-C leaves
-    the work alone.
+    that waits, raise ``KeyboardInterrupt`` at the work's next :func:`check_interrupt`, so that it can store what it
+    has. A second Ctrl-C leaves the work alone.
 
     Args:
         work: What to run. It may start event loops.
@@ -45,7 +68,8 @@ def outside_loop(work: Callable[[], T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return work()
-    done, thread = start_in_thread(work)
+    with interrupt_event() as interrupted:
+        done = start_in_thread(work)
     task = asyncio.current_task()
     cancelled = task.cancelling() if task is not None else 0
     try:
@@ -57,7 +81,7 @@ def outside_loop(work: Callable[[], T]) -> T:
     except KeyboardInterrupt:
         if done.done():
             raise
-    interrupt(thread)
+    interrupted.set()
     while not ended(done, LOOK_S):
         pass
     return done.result()
@@ -69,6 +93,7 @@ def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
     async def looking() -> T:
         task = asyncio.ensure_future(work)
         while not task.done():
+            check_interrupt()
             await asyncio.wait([task], timeout=LOOK_S)
         return task.result()
 
@@ -80,12 +105,6 @@ def ended(done: Future[Any], seconds: float) -> bool:
     with suppress(TimeoutError):
         done.exception(seconds)
     return done.done()
-
-
-def interrupt(thread: threading.Thread) -> None:
-    """Raise ``KeyboardInterrupt`` in a thread, as soon as it runs Python again."""
-    ident = ctypes.c_ulong(thread.ident or 0)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
 
 
 class _Usual(float):
@@ -226,13 +245,18 @@ def within(seconds: float | None, work: Callable[[], T], error: Callable[[], Exc
 
     A thread is the only way to stop waiting for a call that cannot be interrupted. It is a daemon, and one of its own
     for each call: a hanging call blocks neither other turns nor the end of the process. The wait is in short steps, so
-    that an interrupt reaches a thread that waits too (:func:`outside_loop`).
+    that an interrupt ends it (:func:`check_interrupt`).
+
+    Raises:
+        KeyboardInterrupt: the work that this call belongs to was interrupted.
     """
+    check_interrupt()
     if seconds is None:
         return work()
-    done, _ = start_in_thread(work)
+    done = start_in_thread(work)
     ends = monotonic() + seconds
     while not ended(done, min(max(0.0, ends - monotonic()), LOOK_S)):
+        check_interrupt()
         if monotonic() >= ends:
             raise error()
     return done.result()

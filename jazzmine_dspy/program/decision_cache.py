@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.models.base import renew_in_children
 from jazzmine_dspy.models.decision import TurnDecision, Usage
 from jazzmine_dspy.models.errors import InputError
 
@@ -130,11 +129,6 @@ class DecisionCache:
         self._entries: OrderedDict[str, tuple[float, str]] = OrderedDict()
         self._stats = CacheStats()
         self._ages = 0.0
-        self.renew_after_fork()
-        renew_in_children(self)
-
-    def renew_after_fork(self) -> None:
-        """Take a new lock, and leave what is under way to the parent."""
         self._lock = threading.Lock()
         self._flights: dict[tuple[str, asyncio.AbstractEventLoop], _Flight] = {}
         self._threads: dict[str, _Thread] = {}

@@ -56,15 +56,8 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: i
     if isinstance(llm, TurnProgram):
         program = llm.with_policy(_alone(llm, history_window))
         return program if registry is None else program.bind(registry=registry)
-    lm = as_lm(llm)
-    tiny = str(lm.model).startswith("local/")
-    policy = Policy(
-        shape="staged",
-        deciders=(("lm", None),),
-        history_window=history_window,
-        wording="brief" if tiny else "full",
-    )
-    return TurnProgram(registry, policy=policy).bind(lm=lm)
+    policy = Policy(shape="staged", deciders=(("lm", None),), history_window=history_window, wording="full")
+    return TurnProgram(registry, policy=policy).bind(lm=as_lm(llm))
 
 
 def _alone(program: TurnProgram, history_window: int) -> Policy:

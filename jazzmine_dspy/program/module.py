@@ -19,7 +19,10 @@ from jazzmine_dspy.program.state import as_turn
 class ProgramModule(dspy.Module):
     """Base of :class:`TurnProgram` and of what is trained of one: predictors, and the language model that answers."""
 
-    bindings: Bindings
+    @property
+    def bindings(self) -> Bindings:
+        """What the program is bound to."""
+        raise NotImplementedError
 
     def predictor(self, name: str) -> dspy.Predict:
         """The predictor of that name."""

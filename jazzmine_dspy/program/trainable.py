@@ -128,7 +128,7 @@ class TrainableProgram(ProgramModule):
             setattr(self, name, StagePredict(name, program.predictor(name), program.bindings))
 
     @property
-    def bindings(self) -> Bindings:  # type: ignore[override]
+    def bindings(self) -> Bindings:
         """What the program is bound to."""
         return self._held.program.bindings
 

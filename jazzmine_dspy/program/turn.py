@@ -12,6 +12,7 @@ from typing import Any, Self, Unpack
 import dspy
 
 from jazzmine_dspy.models import STAGES, FlowRegistry, Turn, TurnDecision
+from jazzmine_dspy.models.base import check_process
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.batch import WORKERS, all_at_once, at_once, chunks, embed_ahead
 from jazzmine_dspy.program.bindings import Bindings, Ports, build_index, make_ready_soon
@@ -66,8 +67,18 @@ class TurnProgram(DecidingModule):
         self.understand = dspy.Predict(with_overrides("understand", signatures))
         self.fused = dspy.Predict(with_overrides("fused", signatures))
         self.registry = registry if registry is not None else FlowRegistry()
-        self.bindings = Bindings()
+        self._bindings = Bindings()
         self.policy = policy or Policy()
+
+    @property
+    def bindings(self) -> Bindings:
+        """What the program is bound to.
+
+        Raises:
+            InputError: this process was forked after the program was loaded.
+        """
+        check_process(self._bindings.pid, "the program")
+        return self._bindings
 
     @property
     def policy(self) -> Policy:
@@ -125,7 +136,7 @@ class TurnProgram(DecidingModule):
             if "recall" not in ports and indexed.checksum != registry.checksum:
                 ports["recall"] = None
         if ports:
-            self.bindings = self.bindings.but(**ports)
+            self._bindings = self.bindings.but(**ports)
         if ports.get("lm") is not None and self.active_predictors():
             make_ready_soon(ports["lm"])
         if warm and ports.get("recall") is not None:

@@ -76,9 +76,7 @@ class DecisionAdapter(dspy.JSONAdapter):
         if given is None:
             super()._prepare_response_format(lm, lm_kwargs, signature)
         else:
-            given = _asked(given, signature)
-            # A grammar of our own takes more than the subset, and lengths keep a small model from going on.
-            lm_kwargs["response_format"] = given if lm.model.startswith("local/") else strict(given)
+            lm_kwargs["response_format"] = strict(_asked(given, signature))
 
     def format_system_message(self, signature: Any) -> str:
         """Instructions and what each field holds: the same text for every call of a program."""

@@ -1,4 +1,4 @@
-"""A program that was warmed before its process forked, on the real index and embedder."""
+"""A process that was forked after a program was loaded: each first call says so, and the parent goes on."""
 
 from __future__ import annotations
 
@@ -18,39 +18,45 @@ FLOWS = [
     {"name": "pay_bill", "description": "Pay a bill that is due.", "examples": ["pay my bill"]},
 ]
 CODE = """
-import os, sys, threading, warnings
+import asyncio, os, sys, traceback, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
-from jazzmine_dspy import load
+from jazzmine_dspy import Runtime, Turn, load
+from jazzmine_dspy.models.errors import InputError
 program = load(sys.argv[1])
-before = program.decide(text="has my parcel been sent off", deadline=60)
-assert not before.degraded, [each.cause for each in before.stages.values()]
-index, embedder = program.bindings.recall, program.bindings.embedder
-locks = [index._build_lock, embedder._load_lock, embedder._cache_lock]
-for lock in locks if sys.argv[2] == "busy" else ():
-    lock.acquire()
-children = []
-for number in range(2):
-    child = os.fork()
-    if child == 0:
-        decision = program.decide(text=f"has parcel {number} been sent off", deadline=20)
-        causes = [each.cause for each in decision.stages.values() if each.cause]
-        if causes:
-            print(causes, file=sys.stderr, flush=True)
-        first = index.recall("has my parcel been sent off", k=2)[0]
-        # As a server's worker ends: with all that Python does at its exit.
-        sys.exit(0 if not decision.degraded and first.name == "track_order" else 3)
-    children.append(child)
-codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-for lock in locks if sys.argv[2] == "busy" else ():
-    lock.release()
-assert codes == [0, 0], codes
+runtime = Runtime(program)
+if sys.argv[2] == "used":
+    assert not program.decide(text="has my parcel been sent off", deadline=60).degraded
+calls = [
+    lambda: program.decide(text="where is it"),
+    lambda: asyncio.run(program.adecide(text="where is it")),
+    lambda: list(program.decide_many([Turn(text="where is it")])),
+    lambda: asyncio.run(runtime.process_message("where is it", "u")),
+    lambda: program.with_policy("local").decide(text="where is it"),
+]
+child = os.fork()
+if child == 0:
+    try:
+        for call in calls:
+            try:
+                call()
+            except InputError as error:
+                assert error.message.startswith("This process was forked after the "), error
+                assert error.remedy.startswith("Load after the fork"), error
+            else:
+                raise AssertionError("it was not refused")
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    # The exit handlers of onnxruntime would wait for threads that only the parent has.
+    os._exit(0)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert code == 0, code
 assert not program.decide(text="where is it", deadline=60).degraded
 """
 
 
-@pytest.mark.row("A7")
-@pytest.mark.parametrize("state", ["idle", "busy"])
-def test_a_program_warmed_before_a_fork_works_in_the_children(tmp_path: Path, state: str) -> None:
+@pytest.mark.parametrize("state", ["loaded", "used"])
+def test_a_fork_after_loading_is_refused_at_the_first_call(tmp_path: Path, state: str) -> None:
     folder = save(
         TurnProgram(FlowRegistry(FLOWS, agent_id="shop")).with_policy("fallback"), tmp_path / "orders"
     )

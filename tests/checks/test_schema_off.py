@@ -14,7 +14,6 @@ from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.engines import response_schema
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.signatures.contract import ANSWERED
 
 SPOILT: list[tuple[Callable[[dict[str, Any]], Any], set[str]]] = [
     (lambda answer: {**answer, "is_cancellation": "false"}, {"enhance"}),
@@ -79,30 +78,3 @@ def test_with_the_schema_each_call_brings_its_own_choices(program: TurnProgram, 
     assert schema is not None
     assert schema["properties"]["flows"]["items"] == {"type": "string", "enum": ["A", "B", "C"]}
     assert schema["additionalProperties"] is False
-
-
-@pytest.mark.long
-@pytest.mark.local_lm
-def test_a_real_model_without_the_schema_gives_invalid_answers(program: TurnProgram, scripts: Any) -> None:
-    """Guards against believing that the schema is not needed, or not at work: off, answers break; on, none."""
-    pytest.importorskip("xllamacpp")
-    from jazzmine_dspy.lm import resolve_lm
-
-    # Selection alone: its answers are the shortest.
-    other = tuple(field for field in ANSWERED if field != "flows")
-    program = program.with_policy(Policy(shape="staged", top_k=3, unasked=other).named("lm"))
-    examples = load_dataset(scripts.LIBRARY).examples("dev_a")[:2]
-    broken: dict[bool, int] = {}
-    for schema in (False, True):
-        lm = resolve_lm("local/smollm2-135m", schema_to_decoder=schema)
-        try:
-            with dspy.context(lm=lm):
-                decisions = [program.decide(example.turn) for example in examples]
-        finally:
-            lm.engine.close()
-        broken[schema] = sum(decision.stages["select"].degraded for decision in decisions)
-        for decision in decisions:
-            assert set(decision.selection.flows) <= set(program.registry)
-            assert decision.commands is not None
-    assert broken[False] >= 1
-    assert broken[True] == 0

@@ -136,7 +136,7 @@ def test_an_artefact_that_was_changed(run: Any, program: Path) -> None:
     _refused(run("decide", program, "--text", "hello"), "policy.json", "changed")
 
 
-@pytest.mark.parametrize("name", ["gpt-4o", "nonsense/model", "local/nonsense", ""])
+@pytest.mark.parametrize("name", ["gpt-4o", "nonsense/model", ""])
 def test_a_language_model_that_does_not_resolve(
     run: Any, program: Path, dataset: Path, tmp_path: Path, name: str
 ) -> None:

@@ -57,10 +57,20 @@ def test_a_program_that_asks_and_has_no_model_is_degraded(run: Any, asking: Call
 
 
 def test_the_model_it_was_compiled_for_may_be_gone(run: Any, asking: Callable[..., Path]) -> None:
-    done = run("decide", asking("local/gone.gguf"), "--text", "my wheel wobbles", "--json")
+    done = run("decide", asking("gone/model"), "--text", "my wheel wobbles", "--json")
     assert done.code == 0
     assert done.json["degraded"]
-    assert "gone.gguf" in done.err
+    assert "gone/model" in done.err
+
+
+def test_a_program_compiled_for_the_embedded_model_is_refused_with_what_to_start(
+    run: Any, asking: Callable[..., Path]
+) -> None:
+    folder = asking("local/smollm2-135m")
+    done = run("decide", folder, "--text", "my wheel wobbles", "--json")
+    assert done.code == 2
+    assert "llama-server or Ollama" in done.json["error"]["remedy"]
+    assert run("decide", folder, "--text", "my wheel wobbles", "--lm", "none").code == 0
 
 
 @pytest.mark.row("A9")
@@ -86,14 +96,8 @@ def test_another_model_is_named_with_a_warning(
     assert "compiled for openai/first and runs with openai/second" in done.err
     run("decide", folder, "--text", "my wheel wobbles", "--json")
     run("decide", folder, "--text", "my wheel wobbles", "--lm", "none", "--json")
-    run("decide", folder, "--text", "my wheel wobbles", "--lm", "local/x.gguf", "--json")
-    run("evaluate", folder, dataset, "--split", "dev_a", "--sample", "1", "--lm", "local/x.gguf")
-    assert seen == [
-        ("openai/second", {}),
-        ("openai/first", {}),
-        ("local/x.gguf", {"prompt_cache": True}),
-        ("local/x.gguf", {"prompt_cache": False}),
-    ]
+    run("evaluate", folder, dataset, "--split", "dev_a", "--sample", "1", "--lm", "openai/third")
+    assert seen == [("openai/second", {}), ("openai/first", {}), ("openai/third", {})]
 
 
 def test_a_chat_through_a_pipe(run: Any, program: Path) -> None:

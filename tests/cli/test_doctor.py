@@ -31,9 +31,9 @@ def test_what_is_missing_is_named_with_its_remedy(
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setattr(importlib.metadata, "version", without)
     monkeypatch.setenv("JAZZMINE_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    done = run("doctor", "--lm", "local/nonsense", "--json")
+    done = run("doctor", "--lm", "nonsense/x", "--json")
     assert done.code == 1
     missing = done.json["missing"]
-    assert {"dspy", "safetensors", "cache", "language model local/nonsense"} <= set(missing)
+    assert {"dspy", "safetensors", "cache", "language model nonsense/x"} <= set(missing)
     assert "scipy" not in missing
     assert all(check["remedy"] for check in done.json["checks"] if not check["ok"])

