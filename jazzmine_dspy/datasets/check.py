@@ -153,11 +153,10 @@ def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Itera
             remedy=fault.remedy,
         )
     if message := undated(reading.conversations, known):
-        first = next(conversation for conversation in reading.conversations if conversation.date is None)
         yield Problem(
             severity="warning",
             file=file,
-            line=reading.lines[first.id],
+            line=next(reading.lines[each.id] for each in reading.conversations if each.date is None),
             field="date",
             message=message,
             remedy="Give each the day on which it began; of a table: --map date=COLUMN.",

@@ -278,9 +278,13 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
                 for at_day in (ReadingContext(each, conversation.locale) for each in (day, day + _FAR))
             )
             if value not in now and (relative := ", ".join(sorted(now - later))):
-                message = f"Value {value!r} of {slot.name!r} is not the {relative} that the message names"
-                remedy = "Correct the value, or the date."
-                yield Fault("warning", at, f"{message}, said on the date {day}", remedy)
+                yield Fault(
+                    "warning",
+                    at,
+                    f"Value {value!r} of {slot.name!r} is not the {relative} that the message names, said on the date "
+                    f"{day}",
+                    "Correct the value, or the date.",
+                )
         for text in slot.kind.spans(value):
             words = _WORD.findall(text.casefold())
             # Whole, or in words that were all said: an address is often put together from two messages.

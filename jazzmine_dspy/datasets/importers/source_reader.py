@@ -189,13 +189,14 @@ class SourceReader:
                 cells = next(csv.reader(_texts(pull, taken), delimiter=delimiter, strict=True), None)
             except csv.Error as error:
                 long = "limit" in str(error)
-                cause = (
+                self.bad(
+                    path,
+                    taken[0][0],
                     f"A cell has over {csv.field_size_limit():,} characters; shorten it"
                     if long
                     else f"A quote is not closed within {_LONGEST_RECORD} lines, or stands inside a quoted text; "
-                    "close it, or double it"
+                    "close it, or double it",
                 )
-                self.bad(path, taken[0][0], cause)
                 again.extendleft([] if long else reversed(taken[1:]))
             else:
                 if cells is None:

@@ -74,8 +74,9 @@ def read(rows_of: Callable[[SourceReader, Path], Rows], reader: SourceReader) ->
         if part.path.is_dir():
             raise DatasetError("A folder is no table", where=str(part.path), remedy="Name the file.")
         header, rows = rows_of(reader, part.path)
-        columns = columns_of(header, reader.columns, part.path) if header else {}
-        table = _Table(reader, part, columns, registry)
+        table = _Table(
+            reader, part, columns_of(header, reader.columns, part.path) if header else {}, registry
+        )
         table.read(rows)
         labels |= table.labels
     if registry is not None:
@@ -131,27 +132,21 @@ class _Table:
             )
         unlabelled = 0
         for name in list(chats):
-            chat = chats.pop(name)
-            first = chat[0].line
-            chat = self._sorted(name, chat)
+            chat = self._sorted(name, chats.pop(name))
             day = next((row.day for row in chat if row.day is not None), None)
             turns = list(self._turns(name, chat, day))
             if name in self._spoilt:
                 continue
             if not any(turn.role == "user" for turn in turns):
-                self._reader.bad(self._path, first, f"Conversation {name!r} has no message of a user")
+                self._reader.bad(self._path, chat[0].line, f"Conversation {name!r} has no message of a user")
                 continue
-            whole = len(self._reader.parts) == 1
-            conversation = LabelledConversation(
-                id=name if whole else f"{self._part.name}-{name}", date=day, turns=tuple(turns)
-            )
-            self._reader.add(self._part, conversation)
+            whole = name if len(self._reader.parts) == 1 else f"{self._part.name}-{name}"
+            self._reader.add(self._part, LabelledConversation(id=whole, date=day, turns=tuple(turns)))
             unlabelled += sum(turn.role == "user" and turn.labels is None for turn in turns)
         if self._spoilt:
-            names = ", ".join(sorted(self._spoilt)[:5])
             notes.append(
                 f"{len(self._spoilt)} conversations were left out whole, since a row of each cannot be read: "
-                f"{names}{' …' if len(self._spoilt) > 5 else ''}."
+                f"{', '.join(sorted(self._spoilt)[:5])}{' …' if len(self._spoilt) > 5 else ''}."
             )
         if unlabelled:
             notes.append(
@@ -159,9 +154,9 @@ class _Table:
                 "it. Write `none` as the flow where nothing starts."
             )
         if self._days:
-            column = self._columns.get("date") or self._columns["order"]
             notes.append(
-                f"Messages are dated by the column {column!r}, from {min(self._days)} to {max(self._days)}."
+                f"Messages are dated by the column {self._columns.get('date') or self._columns['order']!r}, from "
+                f"{min(self._days)} to {max(self._days)}."
             )
 
     @contextlib.contextmanager
@@ -178,10 +173,10 @@ class _Table:
         if place is None and "order" in cells:
             raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
         if cells.get("date") is not None and (stamp is None or stamp.day is None):
-            problem = f"{str(cells['date'])[:60]!r} is no day, or one of two; write such as 2026-03-02"
-            raise self._bad("date", problem)
-        dated = stamp or place
-        day = dated.day if dated is not None else None
+            raise self._bad(
+                "date", f"{str(cells['date'])[:60]!r} is no day, or one of two; write such as 2026-03-02"
+            )
+        day = dated.day if (dated := stamp or place) is not None else None
         self._days.update([day] if day is not None else [])
         return Row(line, cells, place, day)
 
@@ -225,9 +220,8 @@ class _Table:
         try:
             order = in_order(places, [row.line for row in rows]) if places else range(len(rows))
         except OrderError as error:
-            problem, number = error.args
             self._spoilt.add(name)
-            self._reader.bad(self._path, rows[number].line, str(self._bad("order", problem)))
+            self._reader.bad(self._path, rows[error.args[1]].line, str(self._bad("order", error.args[0])))
             return rows
         return [rows[number] for number in order]
 
@@ -236,12 +230,11 @@ class _Table:
             return "user"
         word = str(cells["role"] or "")[:60]
         if (role := self._role_words.get(word.casefold())) is None:
-            known = ", or ".join(
-                ", ".join(known for known, role in _ROLE_WORDS.items() if role == wanted)
-                for wanted in ("user", "assistant")
+            raise self._bad(
+                "role",
+                f"{word!r} is no role; write {', '.join(_ROLE_WORDS)}; or say whose word it is: --map user={word} or "
+                f"--map assistant={word}",
             )
-            problem = f"{word!r} is no role; write {known}; or say whose word it is"
-            raise self._bad("role", f"{problem}: --map user={word} or --map assistant={word}")
         return role
 
     # --- labels ----------------------------------------------------------------------------------------
@@ -258,15 +251,15 @@ class _Table:
         begun = [
             {"type": "resume_flow" if name in before.paused else "start_flow", "flow": name} for name in new
         ]
-        held = {} if new else before.slots.as_dict()
-        filled = self._filled(values, [*(flows or ()), before.flow], held, at)
+        filled = self._filled(
+            values, [*(flows or ()), before.flow], {} if new else before.slots.as_dict(), at
+        )
         given = [command.get("flow") for command in more if command.get("type") == "start_flow"]
         labels: dict[str, Any] = {
             "flows": [*started, *(name for name in given if name and name not in started)]
         }
         # A table without slots and commands does not state what else a message does.
-        complete = "slots" in self._columns or "commands" in self._columns
-        if complete and (begun or filled or more):
+        if {"slots", "commands"} & self._columns.keys() and (begun or filled or more):
             begun = [command for command in begun if command["flow"] not in given]
             labels["commands"] = [*begun, *more, *filled]
         return labels
@@ -276,10 +269,9 @@ class _Table:
             return None
         names = value
         if isinstance(value, str) and (self._registry is None or value not in self._registry):
-            opens = value.startswith(("[", "{", "(", '"', "'"))
             names = (
                 self._data("flow", value)
-                if opens
+                if value.startswith(("[", "{", "(", '"', "'"))
                 else [n.strip() for n in re.split(r"[;|,]", value) if n.strip()]
             )
         names = [names] if isinstance(names, str) else names
@@ -292,14 +284,16 @@ class _Table:
             raise self._bad("flow", "none stands next to other flows; write either")
         for name in without:
             if self._registry is not None and name not in self._registry:
-                known = ", ".join(list(self._registry)[:8])
-                problem = f"unknown flow {name[:60]!r}; add it to flows.yaml, or write one of: {known}"
-                raise self._bad("flow", problem)
-            if self._registry is None and re.search(r"[\[\]{}\"]", name):
-                problem = (
-                    f'the name {name[:60]!r} has brackets or quotes; write several as ["a", "b"] or a; b'
+                raise self._bad(
+                    "flow",
+                    f"unknown flow {name[:60]!r}; add it to flows.yaml, or write one of: "
+                    f"{', '.join(list(self._registry)[:8])}",
                 )
-                raise self._bad("flow", problem)
+            if self._registry is None and re.search(r"[\[\]{}\"]", name):
+                raise self._bad(
+                    "flow",
+                    f'the name {name[:60]!r} has brackets or quotes; write several as ["a", "b"] or a; b',
+                )
         self.labels.update(without)
         return without
 
@@ -364,8 +358,9 @@ class _Table:
                     if known
                     else "any flow that runs here"
                 )
-                problem = f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
-                raise self._bad("slots", problem)
+                raise self._bad(
+                    "slots", f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
+                )
             if value is None:
                 found.append({"type": "clear_slot" if name in held else "skip_slot", "name": name})
             else:

@@ -83,18 +83,22 @@ def place_of(value: Any) -> Place | None:
             found = value if isinstance(value, int) else number(value)
             if math.isfinite(found):
                 seconds = next((found / unit for low, high, unit in _EPOCH if low <= found < high), None)
-                day = None if seconds is None else datetime.fromtimestamp(seconds, UTC).date()
-                return Place(_NUMBERS, found, str(value).partition(".")[2], day)
+                return Place(
+                    _NUMBERS,
+                    found,
+                    str(value).partition(".")[2],
+                    None if seconds is None else datetime.fromtimestamp(seconds, UTC).date(),
+                )
     text = re.sub(r"(?<=\d)T(?=\d)|,?\s+", " ", value) if isinstance(value, str) else ""
     text = re.sub(r" ?([AaPp])\.?[Mm]\.?$", r" \1m", re.sub(r" ?(UTC|GMT)$", "Z", text))
     if (local := _LOCAL_DATE.fullmatch(text)) and not (local[3] == "." and len(local[5]) == 4):
         place = place_of(local[6]) if local[6] else Place("dates", timedelta())
         kind = f"{place.kind.removesuffix(' without a date')} of {local[1]}" if place else ""
-        month, day, year = *sorted(map(int, local.group(2, 4))), int(local[5])
+        low, high, year = *sorted(map(int, local.group(2, 4))), int(local[5])
         # Two days, unless one number is no month, or both are the same.
         with suppress(ValueError):
             return place and place._replace(
-                kind=kind, day=date(year, month, day) if year > 999 and (day > 12 or day == month) else None
+                kind=kind, day=date(year, low, high) if year > 999 and (high > 12 or high == low) else None
             )
     text = re.sub(r"(\.\d{6})\d+", r"\1", re.sub(r"^(\d{4})[/.](\d\d?)[/.]", r"\1-\2-", text))
     for form, kind in _FORMS.items():
@@ -163,8 +167,7 @@ Rows = tuple[list[str], Iterable[tuple[int, Mapping[str, Any]]]]
 
 def csv_rows(reader: SourceReader, path: Path) -> Rows:
     """The columns of a CSV file's first line, and its rows."""
-    text = _decoded(reader, path).replace("\r\n", "\n").replace("\r", "\n")
-    lines = enumerate(text.split("\n"), start=1)
+    lines = enumerate(re.split(r"\r\n|\r|\n", _decoded(reader, path)), start=1)
     filled = (line for line in lines if line[1].strip())
     first = next(filled, (1, ""))
     named = _DELIMITER_LINE.fullmatch(first[1])
@@ -183,8 +186,7 @@ def csv_rows(reader: SourceReader, path: Path) -> Rows:
                     f"put a text that holds {delimiter!r} in quotes"
                 )  # fmt: skip
             else:
-                # From the last to the first: of two columns with one name, the first counts.
-                yield number, dict(reversed(list(zip(header, cells, strict=False))))
+                yield number, dict(zip(header, cells, strict=False))
 
     return header, rows()
 
@@ -239,10 +241,12 @@ def columns_of(header: Sequence[str], named: Mapping[str, str], path: Path) -> d
         if alike:
             columns[what] = alike[0]
         elif what in named or what == "text":
-            verb = "Correct" if what in named else "Say which column holds the messages:"
-            listed = ", ".join(filter(None, header))
-            remedy = f"{verb} --map {what}={named.get(what, 'COLUMN')}; the columns are: {listed}."
-            raise DatasetError(f"The column {column!r} is missing", where=where, remedy=remedy)
+            raise DatasetError(
+                f"The column {column!r} is missing",
+                where=where,
+                remedy=f"{'Correct' if what in named else 'Say which column holds the messages:'} --map "
+                f"{what}={named.get(what, 'COLUMN')}; the columns are: {', '.join(filter(None, header))}.",
+            )
     return columns
 
 
@@ -256,8 +260,9 @@ def cell_value(what: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     value = value.strip()
-    missing = value in _MISSING if what == "text" else value.casefold() in _NO_VALUE
-    return None if missing or (value == "None" and what != "text") else value
+    if what == "text":
+        return None if value in _MISSING else value
+    return None if value == "None" or value.casefold() in _NO_VALUE else value
 
 
 def _decoded(reader: SourceReader, path: Path) -> str:
