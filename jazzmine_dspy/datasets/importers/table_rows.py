@@ -210,7 +210,9 @@ def json_rows(reader: SourceReader, path: Path) -> Rows:
         if isinstance(data, dict):
             rows.append((number, data))
         else:
-            reader.bad(path, number, f"The line is {problem}; write one object a line")
+            reader.bad(
+                path, number, f"The line is {problem}; write one object a line, and null for an empty cell"
+            )
     return list(dict.fromkeys(key for _, cells in rows for key in cells)), rows
 
 
