@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from jazzmine_dspy.datasets.candidates import Candidates
 
 
+_SHOWN = 20
+"""Rows left out that are printed."""
+
+
 def import_(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="csv, jsonl or candidates.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write the dataset to.")],
@@ -40,8 +44,8 @@ def import_(
         typer.Option(
             "--map",
             metavar="NAME=COLUMN",
-            help="csv, jsonl: a column of the table: conversation, role, text, flow, slots, commands or order; or "
-            "words for a role, as user=patient,guest. May be repeated.",
+            help="csv, jsonl: a column of the table: conversation, role, text, flow, slots, commands, order or date; "
+            "or words for a role, as user=patient,guest. May be repeated.",
         ),
     ] = None,
     flows: Annotated[
@@ -84,10 +88,10 @@ def import_(
     )
     if report.left_out:
         to.warn(f"{report.left_out} rows could not be read and were left out")
-        for row in report.bad_rows:
+        for row in report.bad_rows[:_SHOWN]:
             to.note(f"  {row.file}:{row.line}: {row.cause}")
-        if (more := report.left_out - len(report.bad_rows)) > 0:
-            to.note(f"  and {more} more")
+        if (more := report.left_out - _SHOWN) > 0:
+            to.note(f"  and {more} more; --json lists all")
         if strict:
             raise typer.Exit(CHECK_FAILED)
 

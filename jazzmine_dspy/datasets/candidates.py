@@ -165,9 +165,10 @@ async def _conversation(
             if message.role is MessageRole.USER:
                 turn["id"] = f"t{sum(each['role'] == 'user' for each in turns) + 1}"
                 state = dict(message.state or {})
-                shown = {
-                    key: state.pop(key) for key in ("date", "timezone", "locale") if key in state
-                } | shown
+                own = {key: state.pop(key) for key in ("date", "timezone", "locale") if key in state}
+                shown = own | shown
+                if own.get("date") != shown.get("date"):
+                    turn["date"] = own.get("date")
                 guess = await _guess(store, message, registry)
                 if message.state is not None:
                     turn["before"] = as_written(state)

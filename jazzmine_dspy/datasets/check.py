@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.label_checks import catalogue, contradictions, doubtful_values
+from jazzmine_dspy.datasets.label_checks import catalogue, contradictions, doubtful_values, undated
 from jazzmine_dspy.datasets.load import Dataset
 from jazzmine_dspy.datasets.reader import Reading, read
 from jazzmine_dspy.datasets.replay import disagreements, misplaced_commands
@@ -151,6 +151,15 @@ def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Itera
             field=f"turns.{index}.{fault.field}",
             message=fault.message,
             remedy=fault.remedy,
+        )
+    if message := undated(reading.conversations, known):
+        yield Problem(
+            severity="warning",
+            file=file,
+            line=next(reading.lines[each.id] for each in reading.conversations if each.date is None),
+            field="date",
+            message=message,
+            remedy="Give each the day on which it began; of a table: --map date=COLUMN.",
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
@@ -215,6 +216,8 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
 # --- values ----------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"\w+")
+_FAR = dt.timedelta(days=400)
+"""Words that name another day after so long count from the day of their message."""
 
 
 def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at: ReadingContext) -> Labels:
@@ -235,8 +238,16 @@ def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at
     return labels.model_copy(update={"commands": tuple(commands)})
 
 
+def undated(conversations: Sequence[LabelledConversation], known: Catalogue) -> str:
+    """A sentence on conversations without a date, where flows have slots of days; "" where nothing is to be said."""
+    missing = sum(conversation.date is None for conversation in conversations)
+    if not missing or not any(slot.kind.dated for slots in known.values() for slot in slots.values()):
+        return ""
+    return f"{missing} of {len(conversations)} conversations have no date, from which words such as 'tomorrow' count"
+
+
 def doubtful_values(conversation: LabelledConversation, index: int, known: Catalogue) -> Iterator[Fault]:
-    """Values of the wrong type, and texts that neither the message, the state nor the history has."""
+    """Values of the wrong type, days that the message does not name, and texts that nobody has said."""
     turn = conversation.turns[index]
     labels = turn.labels
     flow = turn.before.flow
@@ -258,6 +269,22 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
             yield Fault(
                 "warning", at, f"Value {value!r} of {slot.name!r} is not {type_error}", "Correct the value."
             )
+        elif (day := conversation.day(index)) is not None and slot.kind.dated:
+            now, later = (
+                set(
+                    call_type(slot, "candidates", turn.text, [], at_day)
+                    or call_type(slot, "find_values", turn.text, [], at_day)
+                )
+                for at_day in (ReadingContext(each, conversation.locale) for each in (day, day + _FAR))
+            )
+            if value not in now and (relative := ", ".join(sorted(now - later))):
+                yield Fault(
+                    "warning",
+                    at,
+                    f"Value {value!r} of {slot.name!r} is not the {relative} that the message names, said on the date "
+                    f"{day}",
+                    "Correct the value, or the date.",
+                )
         for text in slot.kind.spans(value):
             words = _WORD.findall(text.casefold())
             # Whole, or in words that were all said: an address is often put together from two messages.

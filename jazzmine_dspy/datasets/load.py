@@ -153,19 +153,19 @@ class Dataset:
             )
             for turn in conversation.turns
         ]
-        at = reading_context(self.flows, conversation.date, conversation.locale)
         for index, labelled in enumerate(conversation.turns):
             if labelled.labels is None:
                 continue
             # The summaries of the rest are no query for a flow: with some beside the message, recall finds the
             # right one first in 43 to 51 of 100 turns, without them in 55. So they have a field of their own.
             history, summaries = prune(said[:index])
+            day = conversation.day(index)
             turn = Turn(
                 text=labelled.text,
                 **dict(labelled.before),
                 history=history,
                 history_summaries=summaries,
-                date=conversation.date,
+                date=day,
                 timezone=conversation.timezone,
                 locale=conversation.locale,
             )
@@ -173,7 +173,9 @@ class Dataset:
                 conversation_id=conversation.id,
                 turn_id=conversation.turn_id(index),
                 turn=turn,
-                labels=with_normal_values(labelled.labels, turn, self.flows, at),
+                labels=with_normal_values(
+                    labelled.labels, turn, self.flows, reading_context(self.flows, day, conversation.locale)
+                ),
                 tags=labelled.tags,
                 role=role,
                 line=self.lines[conversation.id],

@@ -133,6 +133,8 @@ def as_written(before: Mapping[str, Any]) -> dict[str, Any]:
 class LabelledTurn(_Part):
     """One message of a conversation. ``before`` and ``labels`` are for a user's messages.
 
+    ``date`` is the day of a message that was not sent on the conversation's.
+
     Raises:
         pydantic.ValidationError: ``text`` is empty or over 8,000 characters, a key is unknown, or a message
             that is not a user's has labels.
@@ -144,6 +146,8 @@ class LabelledTurn(_Part):
     before: StateBefore = StateBefore()
     labels: Labels | None = None
     tags: tuple[str, ...] = ()
+    # Left out where it is not given: datasets without it keep their fingerprints.
+    date: dt.date | None = Field(default=None, exclude_if=lambda day: day is None)
 
     @field_validator("text")
     @classmethod
@@ -188,6 +192,10 @@ class LabelledConversation(_Part):
         """The id of the turn at a position; without one, "t" and its number among the user's turns."""
         number = sum(turn.role is MessageRole.USER for turn in self.turns[: index + 1])
         return self.turns[index].id or f"t{number}"
+
+    def day(self, index: int) -> dt.date | None:
+        """The day of the turn at a position, from which words such as "tomorrow" count; None where none is given."""
+        return self.turns[index].date or self.date
 
 
 class Splits(_Part):

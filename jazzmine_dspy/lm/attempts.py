@@ -111,6 +111,7 @@ def outcome_of(response: Any) -> Outcome:
         kinds = {part.type for part in response.message.parts}
         texts = (part for part in response.message.parts if part.type in ("text", "data"))
         text = "".join(part.text if part.type == "text" else "x" for part in texts)
+        thoughts = "".join(part.text for part in response.message.parts if part.type == "thinking")
         thought, refused = "thinking" in kinds or response.usage.reasoning_tokens, "refusal" in kinds
         finish = "error" if _ended_in_error(response.provider_data) else str(response.finish_reason or "")
     else:
@@ -118,10 +119,31 @@ def outcome_of(response: Any) -> Outcome:
         message = value(choice, "message", None)
         text = str(value(message, "content", None) or value(choice, "text", None) or "")
         thought, refused = (value(message, name, None) for name in ("reasoning_content", "refusal"))
+        thoughts = str(thought or "")
         finish = str(value(choice, "finish_reason", None) or "").replace("tool_calls", "tool_call")
+    if not text.strip() and thoughts.rstrip().endswith("}"):
+        # Some servers take the answer for thoughts.
+        text = thoughts
     # Where the server does not part thoughts from answers, they stand at its beginning.
     unended = text.lstrip().startswith("<think") and "</think" not in text
     return Outcome(text, bool(thought) or unended, finish, bool(refused))
+
+
+def with_text(output: Any) -> Any:
+    """An output of a language model, with the answer for its text wherever the server has put it.
+
+    Some servers take an answer for the arguments of a tool, or for thoughts, which it then ends.
+
+    Example:
+        >>> with_text({"text": None, "reasoning_content": '{"flows": []}'})["text"]
+        '<think>{"flows": []}'
+    """
+    if not isinstance(output, dict) or str(output.get("text") or "").strip():
+        return output
+    for call in output.get("tool_calls") or ():
+        return {**output, "text": value(value(call, "function"), "arguments")}
+    thoughts = output.get("reasoning_content")
+    return {**output, "text": f"<think>{thoughts}"} if thoughts else output
 
 
 def _ended_in_error(raw: Any) -> bool:
@@ -148,6 +170,7 @@ class Attempts:
         self._wanted = limit if isinstance(limit, int) else None
         self._sent: dict[str, Any] = {}
         self._omitted: frozenset[str] = frozenset()
+        self._dropped: set[str] = set()
         self._form: Any = None
         self._least = 0
         self._most: int | None = None
@@ -197,7 +220,14 @@ class Attempts:
             return True
         if self._broke_off is not None and isinstance(error, LMInvalidRequestError):
             raise self._broke_off
-        return refused_parameter(self._lm, error, self._sent, self._omitted) or self._without_schema(error)
+        refused = quirks_of(self._lm).refused
+        known = set(refused)
+        if refused_parameter(self._lm, error, self._sent, self._omitted) or self._without_schema(error):
+            self._dropped |= refused - known
+            return True
+        # A gateway that repeats the request in its errors names all of it.
+        refused -= self._dropped
+        return False
 
     def _unread(self, error: Exception, outcome: Outcome | None) -> bool:
         """After an answer that cannot be read."""
@@ -207,9 +237,13 @@ class Attempts:
             raise _filtered() from error
         if outcome.finish == "length":
             return self._more_room(error, outcome)
-        if outcome.finish == "error" or not outcome.text.strip():
-            return outcome.finish != "tool_call" and self._past_cache(error)
-        return False
+        if outcome.finish == "tool_call":
+            raise AnswerError(
+                "The model calls a tool in the place of an answer",
+                remedy="Turn the tools of its server off, or choose another language model.",
+            ) from error
+        empty = outcome.finish == "error" or not outcome.text.strip()
+        return empty and self._past_cache(error, thought=outcome.thought)
 
     def _more_room(self, error: Exception, outcome: Outcome) -> bool:
         """Once, and not for an answer kept as evidence."""
@@ -229,10 +263,10 @@ class Attempts:
             self._least = max(self._least, thinking_room(self._engine))
         return True
 
-    def _past_cache(self, error: Exception) -> bool:
+    def _past_cache(self, error: Exception, *, thought: bool) -> bool:
         """Whether to ask past DSPy's cache, which may hold what was no answer."""
         if self._fresh or not getattr(self._lm, "cache", False):
-            raise _no_answer() from error
+            raise _no_answer(thought=thought) from error
         self._fresh = True
         return True
 
@@ -285,7 +319,7 @@ def check_answered(outcome: Outcome) -> None:
     if outcome.finish == "content_filter" or (outcome.refused and empty):
         raise _filtered()
     if outcome.finish == "error" or (empty and outcome.finish not in ("length", "tool_call")):
-        raise _no_answer()
+        raise _no_answer(thought=outcome.thought)
 
 
 def _is_empty(error: Exception) -> bool:
@@ -293,8 +327,9 @@ def _is_empty(error: Exception) -> bool:
     return not str(said or "").strip() or said == "None"
 
 
-def _no_answer() -> LMNoAnswerError:
-    return LMNoAnswerError("The answer is empty", remedy="Ask again; see the provider if it lasts.")
+def _no_answer(*, thought: bool = False) -> LMNoAnswerError:
+    only = ": the model has thought, and said nothing" if thought else ""
+    return LMNoAnswerError(f"The answer is empty{only}", remedy="Ask again; see the provider if it lasts.")
 
 
 def _filtered() -> LMFilteredError:

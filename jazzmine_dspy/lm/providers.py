@@ -221,13 +221,6 @@ MORE = 4
 """How many times the limit the one retry gets whose answer broke off."""
 
 _OPENAI = "OpenAIChatLM"
-_REFUSED = re.compile(
-    r"unsupported|not supported|not support|unrecognized|unknown|unexpected|not permitted|not allowed|deprecated|"
-    r"invalid|only the default|only .{0,12}allowed"
-)
-_NEAR = 80
-_NOT_REFUSED = re.compile(r"\buse ['\"`]?@@|\bthe @@(?! param)")
-"""Around a name, which stands as ``@@``: what is to be used instead, and a value rather than the parameter."""
 _TOO_LARGE = re.compile(
     r"too (?:large|high|many|big|long)|at most|at least|maximum|exceed|(?:less|greater|more) than|must be|<=|between"
 )
@@ -306,7 +299,10 @@ def with_limit_named(lm: dspy.LM, request: Request) -> Request:
 def refused_parameter(
     lm: dspy.LM, error: BaseException, sent: Mapping[str, Any], omitted: Collection[str]
 ) -> bool:
-    """Remember a parameter that the error says the model refuses.
+    """Remember a parameter that the error names: of several the first, since what to use instead comes after it.
+
+    Providers refuse in many words, and a temperature under thinking in most. What an error names for other reasons is
+    left out in vain, so a caller whose next request fails too takes it out of :class:`Quirks` again.
 
     Args:
         lm: The language model that was asked.
@@ -320,7 +316,7 @@ def refused_parameter(
     said, refused = _said(error), quirks_of(lm).refused
     sized = bool(_TOO_LARGE.search(said))
     places = {
-        name: _place_refused(said, name)
+        name: said.find(name.replace("_", ""))
         for name in ("temperature", *LIMITS)
         if name not in omitted and not (sized and name in LIMITS) and _may_send(lm, name, sent)
     }
@@ -332,15 +328,6 @@ def refused_parameter(
         # So speak OpenAI's reasoning models, which take no temperature either.
         refused.add("temperature")
     return True
-
-
-def _place_refused(said: str, name: str) -> int:
-    """Where a refusal names a parameter, and not as what is to be used instead; -1 where it does not."""
-    for match in re.finditer(name.replace("_", ""), said):
-        before, after = said[max(0, match.start() - _NEAR) : match.start()], said[match.end() :][:_NEAR]
-        if _REFUSED.search(f"{before} {after}") and not _NOT_REFUSED.search(f"{before}@@{after}"):
-            return match.start()
-    return -1
 
 
 def refused_size(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
-from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts, Listener
+from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts, Listener, with_text
 from jazzmine_dspy.lm.native import limit_named
 from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
 from jazzmine_dspy.models.errors import AnswerError
@@ -77,6 +77,12 @@ class DecisionAdapter(dspy.JSONAdapter):
             super()._prepare_response_format(lm, lm_kwargs, signature)
         else:
             lm_kwargs["response_format"] = strict(_asked(given, signature))
+
+    def _call_postprocess(self, processed: Any, signature: Any, outputs: list[Any], *rest: Any) -> Any:
+        # Tool calls of other signatures are their own answers.
+        own = predictor_of(signature) is not None
+        placed = [with_text(output) if own else output for output in outputs]
+        return super()._call_postprocess(processed, signature, placed, *rest)
 
     def format_system_message(self, signature: Any) -> str:
         """Instructions and what each field holds: the same text for every call of a program."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,20 @@ async def test_what_comes_back_is_the_turn_that_was_decided(
     assert examples["hmm"].turn.flow == "book_repair"
     assert examples["hmm"].turn.paused == ("rent_bike",)
     assert examples["hmm"].turn.paused_slots.as_dict() == {"rent_bike": {"size": "medium"}}
+
+
+@pytest.mark.row("D6", "D8")
+async def test_a_conversation_of_two_days_keeps_both(tmp_path: Path) -> None:
+    flows = FlowRegistry.from_yaml(FLOWS)
+    decision = TurnDecision(enhancement=Enhancement(enhanced_query="hmm"), selection=Selection())
+    times = iter([1_700_000_000.0, 1_700_000_000.0 + 86_400])
+    runtime = Runtime(ByHand(flows, {}, decision), agent_id="shop")
+    for time in times:
+        now = dt.datetime.fromtimestamp(time, dt.UTC)
+        await runtime.process(conversation_id="c", user_id="u", text="hmm", now=now)
+    await export_candidates(runtime.messages, ["c"], flows=FLOWS, out=tmp_path / "out")
+    [line] = _lines(tmp_path / "out")
+    assert (line["date"], [turn.get("date") for turn in _users(line)]) == ("2023-11-14", [None, "2023-11-15"])
 
 
 @pytest.mark.row("D6")

@@ -194,7 +194,6 @@ def test_an_answer_without_a_schema_is_checked_all_the_same(no_proxy: None) -> N
     [
         "Invalid value for 'messages'.",
         "This model's maximum context length is 8192 tokens, and the schema of response_format counts.",
-        "The model does not support the temperature 0.",
     ],
 )
 def test_no_other_refusal_is_asked_again(no_proxy: None, said: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.label_flows import words
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader
+from jazzmine_dspy.datasets.importers.writer import words
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
 from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, SkipSlot

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from importers.labels import OUT_OF_SCOPE, labels_in, running, slot_command, text_slots, user
 from importers.source import PublicReader, named_files, source
-from jazzmine_dspy.datasets.importers.label_flows import words
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError
+from jazzmine_dspy.datasets.importers.writer import words
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.commands import ChitChat, Command, StartFlow
 from jazzmine_dspy.models.flows import Flow

@@ -11,8 +11,8 @@ import yaml
 
 from importers.labels import assistant, labels_in, of_label, running, single, slot_command, text_slots, user
 from importers.source import PublicReader, one_part, source
-from jazzmine_dspy.datasets.importers.label_flows import words
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError
+from jazzmine_dspy.datasets.importers.writer import words
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
 from jazzmine_dspy.models.flows import Flow

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.datasets.importers import ImportReport, writer
-from jazzmine_dspy.datasets.importers.run import existing, named_parts
-from jazzmine_dspy.datasets.importers.source_reader import Part, SourceReader
+from jazzmine_dspy.datasets.importers.source_reader import Part, SourceReader, existing, named_parts
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_json

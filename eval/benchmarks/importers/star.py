@@ -9,8 +9,8 @@ from typing import Any
 
 from importers.labels import OUT_OF_SCOPE, running
 from importers.source import PublicReader, one_part, source
-from jazzmine_dspy.datasets.importers.label_flows import words
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError
+from jazzmine_dspy.datasets.importers.writer import words
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.messages import MessageRole

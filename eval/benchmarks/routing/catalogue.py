@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from importers.labels import single
 
-from jazzmine_dspy.datasets.importers.label_flows import words
+from jazzmine_dspy.datasets.importers.writer import words
 from jazzmine_dspy.datasets.schema import LabelledConversation, Labels, Role
 from jazzmine_dspy.datasets.split import divide, write_splits
 from jazzmine_dspy.models.registry import FlowRegistry

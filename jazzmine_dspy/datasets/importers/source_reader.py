@@ -1,12 +1,12 @@
-"""Reads the files of a source. A row that cannot be read is counted and left out; the rest of the file is read on."""
+"""The parts of a source, and the reader of their files, which leaves out and counts each row that it cannot read."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
@@ -21,11 +21,12 @@ PartName = Literal["train", "dev", "dev_a", "dev_b", "test"]
 PARTS: tuple[PartName, ...] = get_args(PartName)
 """Names of a source's parts; ``dev`` is divided into ``dev_a`` and ``dev_b``."""
 
-REPORTED = 20
-"""Rows left out that a report lists; further ones are only counted."""
-
 _LONGEST_RECORD = 200
 """Lines that one CSV record may span; a quote that is still open after them was never closed."""
+
+
+Line = tuple[int, str]
+"""A line of a file with its number, from 1."""
 
 
 class Part(NamedTuple):
@@ -33,6 +34,46 @@ class Part(NamedTuple):
 
     name: PartName
     path: Path
+
+
+def named_parts(named: Iterable[tuple[str, str | Path]]) -> list[Part]:
+    """The parts that were named, in the order of :data:`PARTS`.
+
+    Raises:
+        DatasetError: there is none, a name is unknown or given twice, or a file does not exist.
+    """
+    parts: dict[PartName, Path] = {}
+    for name, path in named:
+        where = f"--split {name}"
+        if name not in PARTS:
+            raise DatasetError(f"Unknown split {name!r}", where=where, remedy=f"Use: {', '.join(PARTS)}.")
+        if name in parts:
+            raise DatasetError(f"The split {name!r} is named twice", where=where, remedy="Name it once.")
+        parts[name] = existing(path, where)
+    if not parts:
+        raise DatasetError(
+            "Nothing to import is named",
+            where="SRC",
+            remedy="Name the source, or its parts: --split train=PATH.",
+        )
+    if "dev" in parts and {"dev_a", "dev_b"} & set(parts):
+        raise DatasetError(
+            "The split 'dev' is named next to dev_a or dev_b",
+            where="--split dev",
+            remedy="Name dev, which is divided into both, or these two.",
+        )
+    return [Part(name, parts[name]) for name in PARTS if name in parts]
+
+
+def existing(path: str | Path, where: str) -> Path:
+    """The path of something that exists.
+
+    Raises:
+        DatasetError: it does not.
+    """
+    if not Path(path).exists():
+        raise DatasetError(f"There is no {path}", where=where, remedy="Name a file or folder of the source.")
+    return Path(path)
 
 
 class BadRow(Value):
@@ -59,8 +100,7 @@ class SourceReader:
     Attributes:
         conversations: The conversations of each part, in the order of :meth:`add`.
         notes: Facts about this import, for its card and its report.
-        left_out: Number of rows left out.
-        bad_rows: The first 20 of them.
+        bad_rows: The rows left out.
         opened: SHA-256 of every file opened, in the order of opening.
     """
 
@@ -76,7 +116,6 @@ class SourceReader:
         self.columns, self.encoding, self.flows = columns, encoding, flows
         self.conversations: dict[PartName, list[LabelledConversation]] = {part.name: [] for part in parts}
         self.notes: list[str] = []
-        self.left_out = 0
         self.bad_rows: list[BadRow] = []
         self.opened: dict[Path, str] = {}
 
@@ -87,10 +126,8 @@ class SourceReader:
         self.conversations[part.name].append(conversation)
 
     def bad(self, path: Path, line: int, cause: str) -> None:
-        """Count a row that is left out."""
-        self.left_out += 1
-        if len(self.bad_rows) < REPORTED:
-            self.bad_rows.append(BadRow(file=str(path), line=line, cause=cause))
+        """Note a row that is left out."""
+        self.bad_rows.append(BadRow(file=str(path), line=line, cause=cause))
 
     @contextlib.contextmanager
     def row(self, path: Path, line: int) -> Iterator[None]:
@@ -99,12 +136,13 @@ class SourceReader:
             yield
         except ValidationError as error:
             self.bad(path, line, explain(error, file=str(path), line=line)[0].message)
-        except BadRowError as error:
-            self.bad(path, line, str(error))
         except KeyError as error:
             self.bad(path, line, f"The key {error.args[0]!r} is missing or unknown")
         except (AttributeError, IndexError, TypeError, ValueError) as error:
-            self.bad(path, line, f"The row has another form than this kind of data ({error})")
+            form = (
+                "" if isinstance(error, BadRowError) else "The row has another form than this kind of data: "
+            )
+            self.bad(path, line, f"{form}{error}")
 
     # --- files -----------------------------------------------------------------------------------------
 
@@ -134,36 +172,41 @@ class SourceReader:
                 self.bad(path, number, "The line is not UTF-8")
 
     def records(
-        self, path: Path, lines: Sequence[tuple[int, str]], delimiter: str = ","
+        self, path: Path, lines: Iterable[Line], delimiter: str = ","
     ) -> Iterator[tuple[int, list[str]]]:
         """The CSV records of some lines, blank ones aside, each with its first line's number.
 
         A quote that is never closed costs its own line, not the rest of the file.
         """
-        at = 0
-        while at < len(lines):
-            number = lines[at][0]
-            reader = csv.reader(
-                (f"{text}\n" for _, text in islice(lines, at, at + _LONGEST_RECORD)),
-                delimiter=delimiter,
-                strict=True,
-            )
+        source, again = iter(lines), deque[Line]()
+
+        def pull() -> Line | None:
+            return again.popleft() if again else next(source, None)
+
+        while True:
+            taken: list[Line] = []
             try:
-                cells = next(reader)
+                cells = next(csv.reader(_texts(pull, taken), delimiter=delimiter, strict=True), None)
             except csv.Error as error:
                 long = "limit" in str(error)
-                if long:
-                    cause = f"A cell has over {csv.field_size_limit():,} characters; shorten it"
-                elif reader.line_num == 1 and "unexpected end" not in str(error):
-                    cause = "A quote stands inside a quoted text; double it"
-                else:
-                    cause = (
-                        f"A quote is not closed within {_LONGEST_RECORD} lines; close it, or double the quotes "
-                        "inside a quoted text"
-                    )
-                at += reader.line_num if long else 1
-                self.bad(path, number, cause)
+                self.bad(
+                    path,
+                    taken[0][0],
+                    f"A cell has over {csv.field_size_limit():,} characters; shorten it"
+                    if long
+                    else f"A quote is not closed within {_LONGEST_RECORD} lines, or stands inside a quoted text; "
+                    "close it, or double it",
+                )
+                again.extendleft([] if long else reversed(taken[1:]))
             else:
-                at += reader.line_num
+                if cells is None:
+                    return
                 if any(cell.strip() for cell in cells):
-                    yield number, cells
+                    yield taken[0][0], cells
+
+
+def _texts(pull: Callable[[], Line | None], taken: list[Line]) -> Iterator[str]:
+    """The lines of one record, which go to ``taken`` as they are read."""
+    while len(taken) < _LONGEST_RECORD and (line := pull()) is not None:
+        taken.append(line)
+        yield f"{line[1]}\n"

@@ -1,88 +1,82 @@
-"""Tables of the user's own: a message a row, in CSV or lines of JSON, whose columns a map names."""
+"""Tables of the user's own: a message a row, in CSV or JSON, whose columns a map names."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import datetime as dt
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jazzmine_dspy.datasets.importers.label_flows import label_flows
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part, SourceReader
 from jazzmine_dspy.datasets.importers.table_rows import (
+    ROLES,
     OrderError,
     Row,
-    csv_rows,
+    Rows,
+    cell_value,
+    columns_of,
     in_order,
-    json_rows,
     place_of,
 )
-from jazzmine_dspy.datasets.importers.writer import Provenance
+from jazzmine_dspy.datasets.importers.writer import Provenance, label_flows
 from jazzmine_dspy.datasets.replay import Replay
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.parsing import MalformedError, from_json
-from jazzmine_dspy.models.registry import FlowRegistry
-
-COLUMNS = ("conversation", "role", "text", "flow", "slots", "commands", "order")
-"""What a map may name; all but ``text`` may be missing from the table."""
-ROLES = ("user", "assistant", "system", "colleague_assistant")
-"""Roles that a map may give further words for, as ``user=patient,guest``."""
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.models.slots import ReadingContext
 
 _ROLE_WORDS = {
     "user": "user", "customer": "user", "client": "user", "human": "user", "visitor": "user", "caller": "user",
     "assistant": "assistant", "agent": "assistant", "bot": "assistant", "operator": "assistant",
     "system": "system", "colleague_assistant": "colleague_assistant",
 }  # fmt: skip
-_NO_FLOW = ("none", "-", "[]")
+_NO_FLOW = ("none", "-")
 
 
-def provenance(form: str) -> Provenance:
-    """The facts for the card of a dataset made from a table.
+PROVENANCE = Provenance(
+    title="A table of one's own",
+    source="the user's own export",
+    licence="the user's own",
+    command="jazzmine-dspy datasets import",
+    derived=(
+        "One message for each row, one conversation for each value of the column mapped to `conversation`.",
+        "Days from the column mapped to `date`, else from the one mapped to `order`.",
+        "`flows` from the column mapped to `flow`: a flow that runs already is not started again.",
+        "`commands` from `flow` and the columns mapped to `slots` and `commands`.",
+        "The state before each message is not written: it is derived from the commands when the dataset is loaded.",
+    ),
+    left_out=(
+        "No rewrites, sentiments, intents and entities: tables have no column for them.",
+        "An empty cell is no label; `none` in the column of flows says that the message starts nothing.",
+    ),
+)
+
+
+def read(rows_of: Callable[[SourceReader, Path], Rows], reader: SourceReader) -> Sequence[Flow]:
+    """Read a table.
 
     Args:
-        form: Of the table, such as CSV.
+        rows_of: Reads the rows of its form.
+        reader: Takes the conversations.
+
+    Returns:
+        Flows made from the labels, where there is no ``flows.yaml``.
     """
-    return Provenance(
-        title=f"A table of one's own ({form})",
-        source="the user's own export",
-        licence="the user's own",
-        command="jazzmine-dspy datasets import",
-        derived=(
-            "One message for each row, one conversation for each value of the column mapped to `conversation`.",
-            "`flows` from the column mapped to `flow`: a flow that runs already is not started again.",
-            "`commands` from `flow` and the columns mapped to `slots` and `commands`.",
-            "The state before each message is not written: it is derived from the commands when the dataset is loaded.",
-        ),
-        left_out=(
-            "No rewrites, sentiments, intents and entities: tables have no column for them.",
-            "An empty cell is no label; `none` in the column of flows says that the message starts nothing.",
-        ),
-    )
-
-
-def read_csv(reader: SourceReader) -> Sequence[Flow]:
-    """Read CSV; the delimiter and a Unicode encoding are detected."""
-    return _read(reader, csv_rows)
-
-
-def read_jsonl(reader: SourceReader) -> Sequence[Flow]:
-    """Read one flat object a line."""
-    return _read(reader, json_rows)
-
-
-def _read(
-    reader: SourceReader, rows_of: Callable[[SourceReader, Path], tuple[list[str], list[Row]]]
-) -> list[Flow]:
     registry = FlowRegistry.from_yaml(reader.flows) if reader.flows is not None else None
     labels: set[str] = set()
     for part in reader.parts:
         if part.path.is_dir():
             raise DatasetError("A folder is no table", where=str(part.path), remedy="Name the file.")
         header, rows = rows_of(reader, part.path)
-        table = _Table(reader, part, _columns(header, reader.columns, part.path), registry)
+        table = _Table(
+            reader, part, columns_of(header, reader.columns, part.path) if header else {}, registry
+        )
         table.read(rows)
         labels |= table.labels
     if registry is not None:
@@ -92,37 +86,6 @@ def _read(
         "descriptions. Write better ones, then import again with --flows."
     )
     return label_flows(labels)
-
-
-def _columns(header: list[str], named: Mapping[str, str], path: Path) -> dict[str, str]:
-    """The table's column for each of :data:`COLUMNS` that it has."""
-    there = {name.casefold(): name for name in header}
-    for what, column in named.items():
-        if what in ROLES:
-            continue
-        if what not in COLUMNS:
-            raise DatasetError(
-                f"Unknown {what!r} in the map",
-                where=f"--map {what}={column}",
-                remedy=f"Use: {', '.join((*COLUMNS, *ROLES))}.",
-            )
-        if column.casefold() not in there:
-            raise DatasetError(
-                f"The column {column!r} is missing",
-                where=f"{path}:1",
-                remedy=f"Correct --map {what}={column}; the columns are: {', '.join(header) or 'none'}.",
-            )
-    columns = {
-        what: there[column] for what in COLUMNS if (column := named.get(what, what).casefold()) in there
-    }
-    if "text" not in columns:
-        raise DatasetError(
-            "The column 'text' is missing",
-            where=f"{path}:1",
-            remedy=f"Say which column holds the messages: --map text=COLUMN. The columns are: "
-            f"{', '.join(header) or 'none'}.",
-        )
-    return columns
 
 
 # --- conversations ---------------------------------------------------------------------------------
@@ -144,54 +107,56 @@ class _Table:
             if role in reader.columns
         }
         self._spoilt: set[str] = set()
+        self._days: set[dt.date] = set()
         self.labels: set[str] = set()
 
-    def read(self, rows: Sequence[Row]) -> None:
+    def read(self, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
         """Add the conversations of all rows."""
         notes = self._reader.notes
         chats: dict[str, list[Row]] = {}
         apart, last = "", None
-        for row in rows:
-            with self._reader.row(self._path, row.line):
-                name = self._name(row)
+        for line, raw in rows:
+            with self._reader.row(self._path, line):
+                cells = {what: cell_value(what, raw.get(column)) for what, column in self._columns.items()}
+                name = self._name(cells, line)
                 if name in chats and last != name and not apart:
-                    apart = (
-                        f"{self._path}:{row.line}: conversation {name!r} goes on after rows of another one"
-                    )
+                    apart = f"{self._path}:{line}: conversation {name!r} goes on after rows of another one"
                 last = name
                 with self._spoils(name):
-                    place = place_of(self._cell(row.cells, "order")) if "order" in self._columns else None
-                    if place is None and "order" in self._columns:
-                        raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
-                    chats.setdefault(name, []).append(row._replace(place=place))
+                    row = self._placed(line, cells)
+                chats.setdefault(name, []).append(row)
         if apart and "order" not in self._columns:
             notes.append(
                 f"{apart}; its rows are taken in the order of the file. If two conversations share an id, rename one; "
                 "--map order=COLUMN names a column to sort by."
             )
         unlabelled = 0
-        for name, chat in chats.items():
-            turns = list(self._turns(name, self._sorted(name, chat)))
+        for name in list(chats):
+            chat = self._sorted(name, chats.pop(name))
+            day = next((row.day for row in chat if row.day is not None), None)
+            turns = list(self._turns(name, chat, day))
             if name in self._spoilt:
                 continue
             if not any(turn.role == "user" for turn in turns):
                 self._reader.bad(self._path, chat[0].line, f"Conversation {name!r} has no message of a user")
                 continue
-            whole = len(self._reader.parts) == 1
-            conversation = LabelledConversation(
-                id=name if whole else f"{self._part.name}-{name}", turns=tuple(turns)
-            )
-            self._reader.add(self._part, conversation)
+            whole = name if len(self._reader.parts) == 1 else f"{self._part.name}-{name}"
+            self._reader.add(self._part, LabelledConversation(id=whole, date=day, turns=tuple(turns)))
             unlabelled += sum(turn.role == "user" and turn.labels is None for turn in turns)
         if self._spoilt:
-            names = ", ".join(sorted(self._spoilt)[:5])
             notes.append(
                 f"{len(self._spoilt)} conversations were left out whole, since a row of each cannot be read: "
-                f"{names}{' …' if len(self._spoilt) > 5 else ''}."
+                f"{', '.join(sorted(self._spoilt)[:5])}{' …' if len(self._spoilt) > 5 else ''}."
             )
         if unlabelled:
             notes.append(
-                f"{unlabelled} messages of users have no label. Write `none` as the flow where nothing starts."
+                f"{unlabelled} messages of users have no label: the cell is empty, or None or nan, as pandas writes "
+                "it. Write `none` as the flow where nothing starts."
+            )
+        if self._days:
+            notes.append(
+                f"Messages are dated by the column {self._columns.get('date') or self._columns['order']!r}, from "
+                f"{min(self._days)} to {max(self._days)}."
             )
 
     @contextlib.contextmanager
@@ -203,34 +168,50 @@ class _Table:
             self._spoilt.add(name)
             raise
 
-    def _turns(self, name: str, rows: Sequence[Row]) -> Iterator[LabelledTurn]:
-        replay = Replay(self._registry or {})
+    def _placed(self, line: int, cells: Mapping[str, Any]) -> Row:
+        place, stamp = (place_of(cells.get(what)) for what in ("order", "date"))
+        if place is None and "order" in cells:
+            raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
+        if cells.get("date") is not None and (stamp is None or stamp.day is None):
+            raise self._bad(
+                "date", f"{str(cells['date'])[:60]!r} is no day, or one of two; write such as 2026-03-02"
+            )
+        day = dated.day if (dated := stamp or place) is not None else None
+        self._days.update([day] if day is not None else [])
+        return Row(line, cells, place, day)
+
+    def _turns(self, name: str, rows: Sequence[Row], first: dt.date | None) -> Iterator[LabelledTurn]:
+        replay, said, day = Replay(self._registry or {}), None, first
         for row in rows:
+            day = row.day or day
             with self._reader.row(self._path, row.line), self._spoils(name):
                 role = self._role(row.cells)
-                text = self._cell(row.cells, "text")
+                text = row.cells["text"]
                 if text is None or isinstance(text, dict | list):
-                    raise self._bad("text", "there is no text")
+                    raise self._bad(
+                        "text", "there is no text; a message nan, as pandas writes an empty cell, is none"
+                    )
                 data: dict[str, Any] = {"role": role, "text": str(text)}
-                if role == "user" and (labels := self._labels(row.cells, replay)):
-                    data["labels"] = labels
-                turn = LabelledTurn.model_validate(data)
                 if role == "user":
-                    replay.say(turn)
+                    if said is not None and self._registry:
+                        # Not before the next message: the last one leads nowhere, nor does a flow that is unknown.
+                        replay.say(said)
+                    if day != first:
+                        data["date"] = day
+                    if labels := self._labels(row.cells, replay, reading_context(self._registry or {}, day)):
+                        data["labels"] = labels
+                turn = LabelledTurn.model_validate(data)
+                said = turn if role == "user" else said
                 yield turn
-
-    def _cell(self, cells: Mapping[str, Any], what: str) -> Any:
-        value = cells.get(self._columns.get(what, ""))
-        return value.strip() if isinstance(value, str) else value
 
     def _bad(self, what: str, problem: str) -> BadRowError:
         return BadRowError(f"Column {self._columns.get(what, what)!r}: {problem}")
 
-    def _name(self, row: Row) -> str:
+    def _name(self, cells: Mapping[str, Any], line: int) -> str:
         if "conversation" not in self._columns:
-            return f"row-{row.line:05d}"
-        value = self._cell(row.cells, "conversation")
-        if value in (None, "") or isinstance(value, dict | list | bool):
+            return f"row-{line:05d}"
+        value = cells["conversation"]
+        if value is None or isinstance(value, dict | list | bool):
             raise self._bad("conversation", "there is no id; write the one of its conversation")
         return str(value)
 
@@ -240,68 +221,84 @@ class _Table:
             order = in_order(places, [row.line for row in rows]) if places else range(len(rows))
         except OrderError as error:
             self._spoilt.add(name)
-            self._reader.bad(self._path, rows[error.row].line, str(self._bad("order", str(error))))
+            self._reader.bad(self._path, rows[error.args[1]].line, str(self._bad("order", error.args[0])))
             return rows
         return [rows[number] for number in order]
 
     def _role(self, cells: Mapping[str, Any]) -> str:
         if "role" not in self._columns:
             return "user"
-        word = str(self._cell(cells, "role") or "")
+        word = str(cells["role"] or "")[:60]
         if (role := self._role_words.get(word.casefold())) is None:
-            known = ", or ".join(
-                ", ".join(known for known, role in _ROLE_WORDS.items() if role == wanted)
-                for wanted in ("user", "assistant")
+            raise self._bad(
+                "role",
+                f"{word!r} is no role; write {', '.join(_ROLE_WORDS)}; or say whose word it is: --map user={word} or "
+                f"--map assistant={word}",
             )
-            problem = f"{word!r} is no role; write {known}; or say whose word it is"
-            raise self._bad("role", f"{problem}: --map user={word} or --map assistant={word}")
         return role
 
     # --- labels ----------------------------------------------------------------------------------------
 
-    def _labels(self, cells: Mapping[str, Any], replay: Replay) -> dict[str, Any]:
-        flows = self._flows(self._cell(cells, "flow"))
-        values = self._slots(self._cell(cells, "slots"))
-        more = self._commands(self._cell(cells, "commands"))
+    def _labels(self, cells: Mapping[str, Any], replay: Replay, at: ReadingContext) -> dict[str, Any]:
+        flows = self._flows(cells.get("flow"))
+        values = self._slots(cells.get("slots"))
+        more = self._commands(cells.get("commands"))
+        if flows is None and not values and not more:
+            return {}
         before = replay.before
         new = [name for name in flows or () if name != before.flow]
         started = [name for name in new if name not in before.paused]
         begun = [
             {"type": "resume_flow" if name in before.paused else "start_flow", "flow": name} for name in new
         ]
-        filled = self._filled(values, [*(flows or ()), before.flow], {} if new else before.slots.as_dict())
+        filled = self._filled(
+            values, [*(flows or ()), before.flow], {} if new else before.slots.as_dict(), at
+        )
         given = [command.get("flow") for command in more if command.get("type") == "start_flow"]
-        labels: dict[str, Any] = {}
-        if flows is not None or values or more:
-            labels["flows"] = [*started, *(name for name in given if name and name not in started)]
+        labels: dict[str, Any] = {
+            "flows": [*started, *(name for name in given if name and name not in started)]
+        }
         # A table without slots and commands does not state what else a message does.
-        complete = "slots" in self._columns or "commands" in self._columns
-        if complete and (begun or filled or more):
+        if {"slots", "commands"} & self._columns.keys() and (begun or filled or more):
             begun = [command for command in begun if command["flow"] not in given]
             labels["commands"] = [*begun, *more, *filled]
         return labels
 
     def _flows(self, value: Any) -> list[str] | None:
-        if value in (None, ""):
+        if value is None:
             return None
-        if isinstance(value, str):
-            if value.casefold() in _NO_FLOW:
-                return []
-            whole = self._registry is not None and value in self._registry
-            value = [value] if whole else [name.strip() for name in re.split(r"[;|,]", value) if name.strip()]
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        names = value
+        if isinstance(value, str) and (self._registry is None or value not in self._registry):
+            names = (
+                self._data("flow", value)
+                if value.startswith(("[", "{", "(", '"', "'"))
+                else [n.strip() for n in re.split(r"[;|,]", value) if n.strip()]
+            )
+        names = [names] if isinstance(names, str) else names
+        if not isinstance(names, list) or not all(
+            isinstance(n, str) and cell_value("flow", n) for n in names
+        ):
             raise self._bad("flow", "write the name of a flow, several with ';' between them, or none")
-        for name in value:
+        without = [name for name in names if name.casefold() not in _NO_FLOW]
+        if without and len(without) < len(names):
+            raise self._bad("flow", "none stands next to other flows; write either")
+        for name in without:
             if self._registry is not None and name not in self._registry:
-                known = ", ".join(list(self._registry)[:8])
                 raise self._bad(
-                    "flow", f"unknown flow {name!r}; add it to flows.yaml, or write one of: {known}"
+                    "flow",
+                    f"unknown flow {name[:60]!r}; add it to flows.yaml, or write one of: "
+                    f"{', '.join(list(self._registry)[:8])}",
                 )
-        self.labels.update(value)
-        return value
+            if self._registry is None and re.search(r"[\[\]{}\"]", name):
+                raise self._bad(
+                    "flow",
+                    f'the name {name[:60]!r} has brackets or quotes; write several as ["a", "b"] or a; b',
+                )
+        self.labels.update(without)
+        return without
 
     def _slots(self, value: Any) -> dict[str, Any]:
-        if value in (None, "", {}):
+        if value is None:
             return {}
         if isinstance(value, str) and not value.startswith(("{", "[")):
             pairs = [pair.partition("=") for pair in value.split(";") if pair.strip()]
@@ -311,33 +308,44 @@ class _Table:
                     f'{value[:60]!r} is neither JSON such as {{"order_id": "4471"}} nor order_id=4471; size=large',
                 )
             return {name.strip(): text.strip() for name, _, text in pairs}
-        data = self._json("slots", value)
+        data = self._data("slots", value)
         if not isinstance(data, dict):
             raise self._bad("slots", 'the JSON is no object; write such as {"order_id": "4471"}')
         return data
 
     def _commands(self, value: Any) -> list[dict[str, Any]]:
-        if value in (None, "", []):
+        if value is None:
             return []
         if isinstance(value, str) and not value.startswith("["):
             value = [{"type": name.strip()} for name in value.split(";") if name.strip()]
-        data = self._json("commands", value)
+        data = self._data("commands", value)
         if not isinstance(data, list) or not all(isinstance(command, dict) for command in data):
             raise self._bad(
                 "commands", "write a JSON list as in conversations.jsonl, or names with ';' between them"
             )
         return data
 
-    def _json(self, what: str, value: Any) -> Any:
+    def _data(self, what: str, value: Any) -> Any:
+        """What a JSON text holds, or the text of a Python list or object, which pandas writes."""
         if not isinstance(value, str):
             return value
         try:
             return from_json(value)
         except MalformedError as error:
-            raise self._bad(what, f"the JSON is broken: {error.problem}") from None
+            problem = error.problem
+        with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            data = ast.literal_eval(value)
+            # Python joins texts that no comma parts, and keeps the last of two values of a key.
+            if "".join(repr(data).split()) == "".join(value.split()):
+                return from_json(json.dumps(data))
+        raise self._bad(what, f"the JSON is broken: {problem}")
 
     def _filled(
-        self, values: Mapping[str, Any], flows: list[str | None], held: Mapping[str, Any]
+        self,
+        values: Mapping[str, Any],
+        flows: list[str | None],
+        held: Mapping[str, Any],
+        at: ReadingContext,
     ) -> list[dict[str, Any]]:
         registry: Mapping[str, Flow] = self._registry or {}
         found: list[dict[str, Any]] = []
@@ -350,19 +358,20 @@ class _Table:
                     if known
                     else "any flow that runs here"
                 )
-                problem = f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
-                raise self._bad("slots", problem)
+                raise self._bad(
+                    "slots", f"unknown slot {name!r} of {of}; correct the name, or add it to flows.yaml"
+                )
             if value is None:
                 found.append({"type": "clear_slot" if name in held else "skip_slot", "name": name})
             else:
                 kind = "correct_slot" if name in held else "set_slot"
-                found.append({"type": kind, "name": name, "value": _value(slot, value)})
+                found.append({"type": kind, "name": name, "value": _value(slot, value, at)})
         return found
 
 
-def _value(slot: Any, value: Any) -> Any:
+def _value(slot: Any, value: Any, at: ReadingContext) -> Any:
     """The value in the normal form of its type; a text of a table may need to be read first."""
     if isinstance(value, str) and slot.kind.label_error(slot, value):
-        read = slot.kind.parse(slot, value)
+        read = slot.kind.parse(slot, value, at)
         value = value if read is None else read
-    return slot.kind.normalize(slot, value)
+    return slot.kind.normalize(slot, value, at)

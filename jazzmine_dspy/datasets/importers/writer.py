@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.datasets.importers.source_reader import BadRow, SourceReader
+from jazzmine_dspy.datasets.label_checks import catalogue, undated
 from jazzmine_dspy.datasets.load import CARD_FILE
 from jazzmine_dspy.datasets.schema import (
     CONVERSATIONS_FILE,
@@ -79,7 +81,7 @@ class ImportReport(Value):
     Args:
         roles: Conversations by role.
         turns, labelled_turns: Messages of users in all, and those with labels.
-        left_out: Rows that could not be read; ``bad_rows`` are the first 20.
+        left_out: How many rows could not be read; ``bad_rows`` lists them.
         notes: What was decided on the way.
     """
 
@@ -140,6 +142,8 @@ def write_dataset(
         registry = FlowRegistry(flows, out_of_scope_share=out_of_scope_share)
         listed = _yaml(registry).encode()
     conversations = [c for part in reader.parts for c in reader.conversations[part.name]]
+    if missing := undated(conversations, catalogue(registry)):
+        reader.notes.append(f"{missing}. Of a table, --map date=COLUMN names the days.")
     counts = {role: list(roles.values()).count(role) for role in ROLES}
     lines = "".join(_line(conversation) + "\n" for conversation in conversations)
     try:
@@ -169,17 +173,34 @@ def write_dataset(
         turns=len(turns),
         labelled_turns=sum(turn.labels is not None for turn in turns),
         flows=len(registry),
-        left_out=reader.left_out,
+        left_out=len(reader.bad_rows),
         bad_rows=tuple(reader.bad_rows),
         notes=tuple(reader.notes),
     )
+
+
+def words(label: str) -> str:
+    """A label as words, which is the only description that some sources have.
+
+    Example:
+        >>> words("card_arrival"), words("AddToPlaylist"), words("RETURN_ORDER")
+        ('Card arrival', 'Add to playlist', 'Return order')
+    """
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", label)
+    plain = " ".join(re.sub(r"[_\-./]+", " ", apart).split()).lower()
+    return plain[:1].upper() + plain[1:] or label
+
+
+def label_flows(labels: Iterable[str]) -> list[Flow]:
+    """A flow for each label, sorted by name; its description is the label as words."""
+    return [Flow(name=label, description=words(label)) for label in sorted(set(labels))]
 
 
 def _check_complete(reader: SourceReader) -> None:
     for part in reader.parts:
         if not reader.conversations[part.name]:
             first = reader.bad_rows[0] if reader.bad_rows else None
-            cause = f"; {reader.left_out} were left out, the first: {first.cause}" if first else ""
+            cause = f"; {len(reader.bad_rows)} were left out, the first: {first.cause}" if first else ""
             raise DatasetError(
                 f"The split {part.name!r} has no readable row{cause}",
                 where=f"{first.file}:{first.line}" if first else str(part.path),
@@ -294,7 +315,7 @@ def _card(provenance: Provenance, reader: SourceReader, counts: Mapping[Role, in
         "## This import",
         "",
         *(f"- {text}" for text in reader.notes),
-        f"- Rows that could not be read and were left out: {reader.left_out}.",
+        f"- Rows that could not be read and were left out: {len(reader.bad_rows)}.",
         "",
     ]
     return "\n".join(lines)

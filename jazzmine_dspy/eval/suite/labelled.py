@@ -180,6 +180,9 @@ def _held(
         if follows is not None and (follows.flow, follows.slots, follows.paused) != stated:
             left_out.append(f"{conversation.id}/{name} to its end: its state does not follow from the labels")
             break
+        if turn.date not in (None, conversation.date):
+            left_out.append(f"{conversation.id}/{name} to its end: it goes on on another day")
+            break
         if turn.labels is None or turn.labels.commands is None:
             left_out.append(f"{conversation.id}/{name} to its end: its commands are not labelled")
             break
