@@ -47,7 +47,7 @@ _DRAWN_OUT = re.compile(r"(\w)\1{2,}")
 _DOUBLE = re.compile(r"(\w)\1")
 _ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
 _ASKING = re.compile(
-    r"^\W*(?:(?:and|so|but|or|also|right|ok|okay) )*(?:(?:what|how) about|(?:(?:how(?: long| much| many| far)?|"
+    r"^\W*(?!do (?:it|that|this)\W*$)(?:(?:and|so|but|or|also|right|ok|okay) )*(?:(?:what|how) about|(?:(?:how(?: long| much| many| far)?|"
     r"what(?: time)?|when|where|who|which|why) )?(?:do|does|did|is|are|am|can|could|would|will|shall|should|what|when|"
     r"where) (?:i|you|we|they|it|he|she|there|that|this|my|the))\b"
 )
