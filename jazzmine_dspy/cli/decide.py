@@ -38,7 +38,7 @@ def decide(
     ] = None,
     lm: LM = None,
     api_base: APIBase = None,
-    policy: PolicyOption = "shipped",
+    policy: PolicyOption = None,
     wording: WordingOption = None,
     _json: AsJson = False,
 ) -> None:
