@@ -168,7 +168,7 @@ def _known(provider: str) -> bool:
 def missing_key(lm: dspy.BaseLM) -> str:
     """The variable that a hosted model's key is read from, where neither it nor a key is set; "" otherwise."""
     provider = provider_of(lm)
-    found = lookup(provider) if lm.__dict__.get("engine") == "auto" else None
+    found = lookup(provider) if getattr(lm, "engine", None) == "auto" else None
     names = (*found.access.env_keys, f"{provider.upper()}_API_KEY") if found is not None else ()
     # "none" stands for no key where an address is given.
     keyed = lm.kwargs.get("api_key") not in (None, "none") or any(os.environ.get(name) for name in names)

@@ -53,9 +53,11 @@ def finish(state: TurnState, answer: Decided) -> TurnDecision:
     # The neutral default during an outage is not an observed sentiment.
     unread = stages["enhance"].degraded
     scores = [] if unread else [*turn.recent_sentiments, enhancement.sentiment_score]
-    problems = tuple(turn_problems(turn, state.registry))
+    problems = tuple(turn_problems(turn, state.registry, state.with_selected(selection.flows).slots))
     if problems:
-        log.warning("the turn contradicts the registry or itself: %s", "; ".join(problems))
+        log.warning(
+            "the turn lacks something, or contradicts the registry or itself: %s", "; ".join(problems)
+        )
     return TurnDecision(
         enhancement=enhancement,
         selection=selection,

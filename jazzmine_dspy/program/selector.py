@@ -135,7 +135,9 @@ class FlowSelector:
             InputError: an empty query, or one over the limit, or a candidate that is none.
         """
         summaries = [episode_summaries] if isinstance(episode_summaries, str) else episode_summaries or ()
-        turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
+        turn = as_turn(None, enhanced_query).model_copy(
+            update={"date": None, "episode_summaries": recent(summaries)}
+        )
         deadline = Deadline(self.deadline, self._program.bindings.clock)
         result = FlowSelectionResult()
         offered: list[_Candidate] = []
