@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
@@ -56,16 +57,23 @@ class LMDecider(Decider):
         owner: Provides the predictors.
         strict: Whether failures raise, as optimizers need.
         stages: The stages to answer.
+        ids: Names of flows by ids and names that count as their letters.
     """
 
     name = "lm"
 
     def __init__(
-        self, owner: ProgramModule, *, strict: bool = False, stages: Sequence[Stage] = STAGES
+        self,
+        owner: ProgramModule,
+        *,
+        strict: bool = False,
+        stages: Sequence[Stage] = STAGES,
+        ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._owner = owner
         self._strict = strict
         self._stages = tuple(stages)
+        self._ids = ids
 
     def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:  # noqa: ARG002
         """Ask for all stages.
@@ -74,7 +82,7 @@ class LMDecider(Decider):
             LMUnansweredError: the language model was not answering, where outages are borne.
             PredictFailed: a call failed, where failures raise.
         """
-        draft = Draft(state, deadline, self._strict, self._stages)
+        draft = Draft(state, deadline, self._strict, self._stages, self._ids)
         while (call := draft.next_call()) is not None:
             try:
                 draft.take(ask(call, self._owner, state.bindings, deadline))
@@ -93,7 +101,7 @@ class LMDecider(Decider):
 
     async def adraft(self, state: TurnState, deadline: Deadline) -> Draft:
         """Return the draft that :meth:`adecide` builds its answer from."""
-        draft = Draft(state, deadline, self._strict, self._stages)
+        draft = Draft(state, deadline, self._strict, self._stages, self._ids)
         # Building a call may run recall, so it does not block the loop.
         while (call := await in_thread(draft.next_call)) is not None:
             try:
@@ -112,12 +120,14 @@ class Draft:
         deadline: The deadline of the turn.
         strict: Whether failures raise.
         stages: The stages to answer.
+        ids: Names of flows by ids and names that count as their letters.
     """
 
     state: TurnState
     deadline: Deadline
     strict: bool = False
     stages: tuple[Stage, ...] = STAGES
+    ids: Mapping[str, str] = field(default_factory=dict)
     enhancement: Enhancement | None = None
     selection: Selection | None = None
     commands: tuple[Command, ...] | None = None
@@ -243,7 +253,7 @@ class Draft:
             cause = "; ".join(invalid)
             return record("lm", trust, elapsed, calls, cause=cause, refused=refused)
         if stage == "select":
-            self.selection, self.invented = _selection(outputs["flows"], self.state)
+            self.selection, self.invented = _selection(outputs["flows"], self.state, self.ids)
             if self.selection is None:
                 problem = f"lm: no such flow was offered ({len(self.invented)} named)"
                 return record("lm", 0.0, elapsed, calls, cause=problem)
@@ -282,14 +292,20 @@ def _typed_error(error: Exception, predictor: str) -> Exception:
     return CONTRACTS[cast("PredictorName", predictor)].error(problem, remedy="Ask again.")
 
 
-def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | None, tuple[str, ...]]:
-    """Return the selection of the answered letters, None if all are invented, and the invented letters."""
-    by_letter = dict(zip(ALIASES, (c.name for c in offered(state)), strict=False))
+def _selection(
+    letters: Sequence[str], state: TurnState, ids: Mapping[str, str]
+) -> tuple[Selection | None, tuple[str, ...]]:
+    """Return the selection of the answered letters or ids, None if all are invented, and the invented ones."""
+    open_to = [one.name for one in offered(state)]
+    by_letter = dict(zip(ALIASES, open_to, strict=False))
+    by_id = {key: name for key, name in ids.items() if name in open_to}
     # A model without an enforced schema writes "none" instead of an empty list.
     letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
     in_doubt = state.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
     letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if in_doubt else letters
-    names = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
+    names = [
+        by_letter.get(letter.strip().rstrip(".:").upper()) or by_id.get(letter.strip()) for letter in letters
+    ]
     known = list(dict.fromkeys(name for name in names if name))
     invented = [letter.strip()[:60] for letter, name in zip(letters, names, strict=True) if not name]
     # Half of a surrogate pair cannot be stored.

@@ -182,7 +182,9 @@ class FlowSelector:
         cause = ""
         calls: tuple[LMCall, ...] = ()
         if state.bindings.lm_for() is not None and state.policy.asks("select"):
-            draft = await LMDecider(self._program, stages=("select",)).adraft(state, deadline)
+            draft = await LMDecider(self._program, stages=("select",), ids=self._names).adraft(
+                state, deadline
+            )
             result.invented_ids = list(draft.invented)
             by_lm = draft.records.get("select")
             if draft.selection is not None and by_lm is not None:
