@@ -195,10 +195,10 @@ def denies_yes(text: str, about: str = "") -> bool:
     opposed = bool(signs) or _has_phrase(tokens, "no")
     for name in {language: None, **({} if _lexicon()[language].unspaced else {"en": None})}:
         for clause, is_question in _clauses(words):
-            kinds = [
-                kind for kind in _clause(clause, is_question, name, question_words).kinds if kind != "filler"
-            ]
-            if _agrees_somehow(kinds, is_question) or (not is_question and _requests(clause, question_words)):
+            reading = _clause(clause, is_question, name, question_words)
+            kinds = [kind for kind in reading.kinds if kind != "filler"]
+            said = reading.agrees or _says_yes(kinds, is_question)
+            if said or (not is_question and _requests(clause, question_words)):
                 return False
             asks = is_question or _ASKING_WORDS.match(clause) is not None
             opposed = opposed or asks or not _OPPOSING.isdisjoint(kinds)
@@ -236,13 +236,11 @@ def _judged(kind: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(_words(phrase)) for phrase in _data()["judged"][kind])
 
 
-def _agrees_somehow(kinds: Sequence[str], is_question: bool) -> bool:
-    """Whether a clause holds an agreement that no negation stands before; a question only where it begins with it."""
+def _says_yes(kinds: Sequence[str], is_question: bool) -> bool:
+    """Whether a clause holds a yes that no negation stands before; a question only where it begins with it."""
     if is_question:
         return len(kinds) > 1 and kinds[0] == "yes"
-    return any(
-        kind in _AGREEING and (place == 0 or kinds[place - 1] != "no") for place, kind in enumerate(kinds)
-    )
+    return "yes" in kinds and "no" not in kinds[: kinds.index("yes")]
 
 
 def _requests(text: str, question: _Question) -> bool:

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models import FlowRegistry, Slot, Turn, reading_context
 from jazzmine_dspy.models.agreement import language_of
 from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.language import is_english, words
-from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS
+from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS, normalize_english
+from jazzmine_dspy.models.slot_types.numbers import numbers as numbers_in
+from jazzmine_dspy.models.slot_types.numbers import plain as plain_number
+from jazzmine_dspy.models.slots import ANYWHERE
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
 from jazzmine_dspy.program.negation import changed_negation
@@ -46,7 +49,8 @@ _PRONOUN = re.compile(r"(?<!for )(?<!only )(?<!just )(?<!order )(?<!number )(?<!
 _NUMBERS = {word: str(number) for number, word in enumerate([*SMALL_NUMBERS, "twenty"])}
 _MEANT = {
     "first": "1", "second": "2", "third": "3", "fourth": "4", "fifth": "5", "once": "1", "twice": "2", "both": "2",
-    "couple": "2", "pair": "2", "dozen": "12", "noon": "12", "midday": "12",
+    "couple": "2", "pair": "2", "dozen": "12", "noon": "12", "midday": "12", "midnight": "0", "fortnight": "2",
+    "double": "2", "triple": "3", "half": "30", "tenner": "10", "fiver": "5", "single": "1",
 }  # fmt: skip
 """Words of a message for which a rewrite may have a number."""
 _RELATIVE = re.compile(
@@ -56,6 +60,7 @@ _RELATIVE = re.compile(
 )
 _MONTHS = {name[:3].casefold(): number for number, name in enumerate(calendar.month_name) if name}
 
+_CALENDAR = (Slot(name="day", type="date"), Slot(name="time", type="time"))
 _NEAR = 15
 """Days around the turn's date that a word such as "friday" may stand for."""
 
@@ -118,7 +123,7 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     is what the turn shows. Ordinary words may change.
 
     Example:
-        >>> from jazzmine_dspy.models import FlowRegistry, Turn
+        >>> from jazzmine_dspy.models import FlowRegistry, Slot, Turn, reading_context
         >>> turn = Turn(text="and 5519?", history=[{"role": "user", "text": "where is order 4471?"}])
         >>> unfaithful("When will order 5519 arrive?", turn, FlowRegistry())
         ''
@@ -145,12 +150,18 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
         return "it changes a currency of the message"
     if _swaps(message, rewrite):
         return "it changes what the numbers or names of the message belong to"
-    days = [*_near_days(turn, message), *_days(source)]
-    known = _numbers(source) | {
-        part
-        for day in days
-        for part in (*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year))
-    }
+    said, times = _calendar(turn, flows)
+    days = [*_near_days(turn, message), *_days(source), *said]
+    known = (
+        _numbers(source)
+        | times
+        | _counts(source)
+        | {
+            part
+            for day in days
+            for part in (*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year))
+        }
+    )
     known |= {_MEANT[word] for word in _WORD.findall(message.casefold()) if word in _MEANT}
     spelt = _digits(message) if len(_SPELT.findall(message)) < _SPELT_LEAST else None
     # A date or a telephone number is brought whole, but for its country.
@@ -158,6 +169,8 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
         number: [one for one in known if len(one) >= max(_PART, len(number) - _PART)] for number in numbers
     }
     strange = [number for number in numbers if number not in known and not _is_part(number, long[number])]
+    # "one" may stand for a thing.
+    strange = [number for number in strange if number != "1" or re.search(r"(?<!\d)1(?!\d)", rewrite)]
     # "paul.h" may be "paul.h@inbox.com" if the context has such an address.
     parts = {part.strip(".") for part in re.split(r"[^\w.+-]+", source.casefold())}
     strange = [number for number in strange if "@" not in number or not {*number.split("@")} <= parts]
@@ -168,7 +181,7 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if not is_english(turn.locale) or is_foreign(rewrite):
         return ""
     if language_of(message) == "en":
-        if reason := changed_negation(message, rewrite, context, asked=bool(turn.clarifying)):
+        if reason := changed_negation(message, rewrite, context, turn.question, asked=bool(turn.clarifying)):
             return reason
         if any(name not in _name_words(rewrite) for name in _own_names(message)):
             return "it drops a name of the message"
@@ -176,6 +189,27 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if _names(rewrite) - _name_words(f"{source}\n{dates}\n{flows.currency}"):
         return "it brings a name that neither the message nor its context has"
     return ""
+
+
+def _calendar(turn: Turn, flows: FlowRegistry) -> tuple[list[dt.date], set[str]]:
+    """The days and the times that a message names, in words too; a time at either half of the day."""
+    at = reading_context(flows, turn.date, turn.locale)
+    days, times = (
+        [
+            value
+            for each in slot.kind.readings(slot, normalize_english(turn.text), at)
+            for value in each.values
+        ]
+        for slot in _CALENDAR
+    )
+    hours = {(int(value[:2]) + later) % 24: value[3:] for value in times for later in (0, 12)}
+    clock = {f"{hour}:{minute}" for hour, minute in hours.items()} | {str(hour) for hour in hours}
+    return [dt.date.fromisoformat(value) for value in days], clock
+
+
+def _counts(text: str) -> set[str]:
+    """The numbers of a text as figures: "a hundred and ten" is 110."""
+    return {_bare(f"{plain_number(span.value)}") for span in numbers_in(text, ANYWHERE)}
 
 
 def _dated(rewrite: str) -> set[str]:
@@ -292,7 +326,7 @@ def _is_part(number: str, known: Iterable[str]) -> bool:
     return any(
         ((number.isdigit() or other.isdigit()) and _figures(number) == _figures(other))
         or (":" in number + other and _hour(number) == _hour(other))
-        or (max(len(number), len(other)) >= _LONG and (number in other or other in number))
+        or (max(len(number), len(other)) >= _LONG and (number in other or other.lstrip("0") in number))
         for other in known
     )
 
@@ -353,8 +387,8 @@ def _days(text: str) -> Iterator[dt.date]:
 
 
 def _context(turn: Turn) -> Iterator[str]:
-    """All texts that a rewrite may draw on besides the message."""
-    for message in turn.history:
+    """All texts that a rewrite may draw on besides the message; of the history what an open question asks last."""
+    for message in turn.history if turn.confirming is None else turn.history[-1:]:
         yield from (message.text, message.enhanced or "")
     yield from (*turn.history_summaries, *turn.episode_summaries, *turn.explicit_context)
     for entity in turn.entities:

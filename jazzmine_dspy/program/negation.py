@@ -63,13 +63,16 @@ _BARE = frozenset(
 """Words that may be denied in one form of a sentence and not in another."""
 
 
-def changed_negation(message: str, rewrite: str, context: str, *, asked: bool = False) -> str:
+def changed_negation(
+    message: str, rewrite: str, context: str, question: str = "", *, asked: bool = False
+) -> str:
     """How a rewrite changes what the message denies; an empty text where it does not. In English.
 
     Args:
         message: What the user wrote.
         rewrite: The rewrite.
         context: What else the rewrite may draw on.
+        question: The yes-or-no question that the message answers.
         asked: Whether the message answers which of several things is wanted; then the rewrite may deny the others.
 
     Example:
@@ -79,15 +82,18 @@ def changed_negation(message: str, rewrite: str, context: str, *, asked: bool = 
         'it turns a negation of the message around'
     """
     message, rewrite = without_idioms(message), without_idioms(rewrite)
-    answer = stance(message)
-    if answer.refuses and answer.whole and not _negates(rewrite):
+    answer = stance(message, question)
+    message, rewrite = _HEDGES.sub(" ", message), _HEDGES.sub(" ", rewrite)
+    if answer.whole and (answer.refuses or answer.leaves) and not _REFUSES.search(rewrite):
         return "it drops a negation of the message"
+    if answer.whole and answer.agrees and _NEGATING.search(rewrite) and not _NEGATING.search(context):
+        return "it brings a negation that the message does not have"
     denies = _NEGATING.search(_POLITE.sub(" ", _ANSWERS.sub("", message)))
     if denies and not (
         _TAKEN_BACK.search(message) or _NEGATING.search(rewrite) or _new_denials(message, rewrite)
     ):
         return "it drops a negation of the message"
-    if not (_negates(message) or _LACKING.search(message) or asked) and _brings_negation(rewrite, context):
+    if not (_negates(message) or asked) and _brings_negation(message, rewrite, context):
         return "it brings a negation that the message does not have"
     if _inverts(message, rewrite):
         return "it turns a negation of the message around"
@@ -96,12 +102,17 @@ def changed_negation(message: str, rewrite: str, context: str, *, asked: bool = 
 
 _ANSWERS = re.compile(r"^\W*no\b(?!\W+(?:more|less|longer|other|need|way|one)\b)")
 """A no that only answers what was asked: "no, the kettle"."""
-_LACKING = re.compile(
-    r"\b(?:locked|stuck|blocked|broken?|broke|dead|down|empty|gone|out of|ran out|run out|nearly out|nowhere|unable|"
-    r"too|late|hard(?:er)?|difficult|trouble|problem)\b",
+_REFUSES = re.compile(
+    rf"{_NEGATING.pattern}|\b(?:no|nope|nah|drop|forget|leave|keep|scrap|skip|withdraw|refuse|decline|against|stay|stop|"
+    r"cancel|call off|wrong|instead|never mind)\b",
     re.IGNORECASE,
 )
-"""What a rewrite may say with a negation: "locked out" is "cannot get in"."""
+_HEDGES = re.compile(
+    r"\b(?:(?:don't|do not|dont) (?:suppose|forget|mind|worry)|(?:(?:don't|do not|dont) know|not sure|no (?:idea|clue)|"
+    r"(?:can't|cannot|cant) (?:tell|remember|say)) (?:if|whether|when|where|how|what|why|which)|not only|"
+    r"no (?:rush|hurry|offence|offense|pressure))\b"
+)
+"""What denies nothing that is asked for: "I don't know when it comes"."""
 
 
 def _new_denials(message: str, rewrite: str) -> bool:
@@ -110,10 +121,21 @@ def _new_denials(message: str, rewrite: str) -> bool:
     return any(match[0].casefold() not in said for match in _DENIAL.finditer(rewrite))
 
 
-def _brings_negation(rewrite: str, context: str) -> bool:
-    """Whether a rewrite negates in words that the context does not have: "the salad without nuts" may come from it."""
-    known = context.casefold()
-    return any(match[0].casefold() not in known for match in _NEGATED.finditer(rewrite))
+def _brings_negation(message: str, rewrite: str, context: str) -> bool:
+    """Whether a rewrite denies what the message says, in words that the context does not have.
+
+    Other words may: "locked out" is "cannot get in".
+    """
+    known, said = context.casefold(), _heads(message) - _BARE
+    return any(
+        match[0].casefold() not in known and said & set(_heads(f"{match[0]} {rewrite[match.end() :]}", 4))
+        for match in _NEGATED.finditer(rewrite)
+    )
+
+
+def _heads(text: str, most: int | None = None) -> set[str]:
+    """The beginnings of the first words of a text."""
+    return {_head(word) for word in re.findall(r"\w+", text.casefold())[:most]}
 
 
 def _inverts(message: str, rewrite: str) -> bool:
