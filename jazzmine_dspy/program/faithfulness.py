@@ -241,11 +241,11 @@ def _swaps(message: str, rewrite: str) -> bool:
         return True
     said, rewritten = _by_name(message, rewrite), _by_name(rewrite, rewrite)
     return any(
-        rewritten[name] & theirs and not rewritten[name] & mine
+        rewritten[name] & (theirs - mine) and not rewritten[name] & (mine - theirs)
         for name, mine in said.items()
         if name in rewritten
         for other, theirs in said.items()
-        if name != other and not mine & theirs
+        if name != other
     )
 
 

@@ -204,7 +204,7 @@ def test_a_model_that_hangs_is_cut_off_at_the_deadline(make_program: Make, speak
 def test_tokens_of_a_server_are_heard_as_they_come(registry: FlowRegistry, way: str) -> None:
     answer = json.dumps(
         {
-            "enhanced_query": "Wo ist „4471“?\n", "sentiment_score": 0, "intent": "x", "entities": [],
+            "enhanced_query": "Wo ist „4471“?\n", "sentiment_score": 0, "intent": "track_order", "entities": [],
             "is_cancellation": False, "is_continuation": True, "flows": [], "commands": [],
         }
     )  # fmt: skip

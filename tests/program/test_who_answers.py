@@ -47,7 +47,7 @@ def asking(speak: Make, registry: Any, overlap: Make, shape: str, **answers: Any
     commands = answers.pop("commands", [])
     flows = answers.pop("flows", ["A"])
     lm = speak(
-        enhance=said, select={"flows": flows}, understand={"commands": commands},
+        again=True, enhance=said, select={"flows": flows}, understand={"commands": commands},
         fused={**said, "flows": flows, "commands": commands}, **answers,
     )  # fmt: skip
     program = TurnProgram(registry, policy=Policy(shape=shape)).bind(lm=lm, recall=overlap(registry))
@@ -175,7 +175,7 @@ def test_flows_or_commands_that_cannot_be_read_leave_the_rest(
 ) -> None:
     answer = {**SAID, "flows": ["A"], "commands": [], field: value}
     program, lm = asking(speak, registry, overlap, "fused")
-    lm = speak(fused=answer)
+    lm = speak(again=True, fused=answer)
     decision = decide(program.bind(lm=lm), style, LATER)
     assert decision.enhancement.enhanced_query == STANDS.enhanced_query
     assert (decision.enhancement.sentiment_score, decision.enhancement.entities) == (-0.4, STANDS.entities)
