@@ -242,7 +242,8 @@ class Course:
             return
         self.state = self.state.with_query(rewrite)
         again = self.decider(local).decide(self.state, None, self.state.deadline)
-        records = {stage: one for stage, one in again.records.items() if stage != "enhance"}
+        records = {**again.records}
+        records.pop("enhance")
         self.take(local, replace(again, fields=frozenset(), records=records))
 
     def end(self) -> TurnDecision:

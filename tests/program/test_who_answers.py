@@ -135,6 +135,9 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "another number": ({"enhanced_query": "Why is the parcel 3303 late?"}, {"enhanced_query": ""}, "a number"),
     "a name": ({"enhanced_query": "Why is the parcel 3302 for Ann late?"}, {"enhanced_query": ""}, "a name"),
     "a negation": ({"enhanced_query": "Why is 3302 not late?"}, {"enhanced_query": ""}, "a negation"),
+    "another language": (
+        {"enhanced_query": "Warum kommt die Sendung 3302 verspätet?"}, {"enhanced_query": ""}, "another language"
+    ),
     "another script": ({"enhanced_query": "包裹 3302 为什么晚了"}, {"enhanced_query": ""}, "a script"),
 }  # fmt: skip
 
