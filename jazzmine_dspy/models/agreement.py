@@ -10,46 +10,48 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.language import words
-
-FILE = "agreement.toml"
-
-_KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "hint", "filler")
-"""Kinds of phrases; the first one wins among equally long phrases."""
+from jazzmine_dspy.models.lexicon import (
+    ENDING,
+    WORD,
+    entries,
+    lexicon,
+    signs_of,
+    simplified,
+    words_of,
+)
 
 _ACTION, _TOPIC = "action", "topic"
 """Kinds of words that say the action of the question ("cancel it"), and of other words that stand in the question."""
 
 _AGREEING, _OPPOSING = frozenset(("yes", "mild", _ACTION)), frozenset(("no", "leave", "against"))
 _NEUTRAL = frozenset(("filler", "harmless", "hint", _TOPIC))
-_ENDING = "ending"
-"""Kind of phrases that name an ending: they agree if the question is about it, else they leave the task."""
-
-_UNSPACED = ("ja", "zh")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _CLAUSE = re.compile(r"[.!?,;:\n\u2026\u2014\u2013\u3001\u3002\uff0c\uff01\uff1f\u060c\u061f]+|\s-+\s")
 _QUESTION_MARK = re.compile("[?\uff1f\u061f]")
-_FORMS = re.compile("[\U0001f3fb-\U0001f3ff\ufe0f\ufe0e\u200d\u2640\u2642]")
 _QUOTE = re.compile(
     "[\"\u201c\u201d\u201e\u00ab\u300c\u2018].+?[\"\u201c\u201d\u00bb\u300d\u2019]|(?<!\\w)'[^']+'(?!\\w)"
 )
 _DRAWN_OUT = re.compile(r"(\w)\1{2,}")
 _DOUBLE = re.compile(r"(\w)\1")
-_ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
 _ASKING = re.compile(
-    r"^\W*(?!do (?:it|that|this)\W*$)(?:(?:and|so|but|or|also|right|ok|okay) )*(?:(?:what|how) about|(?:(?:how(?: long| much| many| far)?|"
-    r"what(?: time)?|when|where|who|which|why) )?(?:do|does|did|is|are|am|can|could|would|will|shall|should|what|when|"
-    r"where) (?:i|you|we|they|it|he|she|there|that|this|my|the))\b"
+    r"^\W*(?!do (?:it|that|this)\W*$)(?:(?:and|so|but|or|also|right|ok|okay) )*(?:(?:what|how) about|"
+    r"(?:(?:how(?: long| much| many| far)?|what(?: time)?|when|where|who|which|why) )?"
+    r"(?:do|does|did|is|are|am|can|could|would|will|shall|should|what|when|where) "
+    r"(?:i|you|we|they|it|he|she|there|that|this|my|the))\b"
+)
+_IMPERATIVE = re.compile(
+    r"^\W*(?:(?:so|then|and|just|please|pls|now|well|oh|go on|go ahead)\W+)*(\w+)\b(?! (?:is|are|was|were)\b)"
+)
+_ASKING_WORDS = re.compile(
+    r"^\W*(?:and )?(?:how (?:long|much|many|far|do|does|is)|what (?:time|do|does|is|about)|when|where|do|"
+    r"does|is|are|can)\b(?! (?:it|that|this|so)\b(?! [a-z]))"
 )
 _OBJECTS = words("it that this them those him her us me the my our off away ahead")
 _COMMON = words(
@@ -108,24 +110,6 @@ class _Question(NamedTuple):
     pays: bool
 
 
-class _Language(NamedTuple):
-    """The phrases of a language, as words, or as characters if it is written without spaces.
-
-    Args:
-        name: The key of the language in the lexicon.
-        phrases: The kind of each phrase.
-        longest: The length of the longest phrase that begins with a word.
-        unspaced: Whether it is written without spaces.
-        vocabulary: The words of its phrases.
-    """
-
-    name: str
-    phrases: Mapping[tuple[str, ...], str]
-    longest: Mapping[str, int]
-    unspaced: bool
-    vocabulary: frozenset[str]
-
-
 @lru_cache(maxsize=256)
 def stance(text: str, about: str = "") -> Stance:
     """Read a message as the answer to a yes-or-no question.
@@ -142,21 +126,17 @@ def stance(text: str, about: str = "") -> Stance:
     """
     if len(text) > _LONGEST:
         return Stance()
-    text = _plain(text)
+    text = simplified(text)
     signs, words = _without_signs(text)
     outside = _QUOTE.sub(" ", words)
-    if outside != words and _WORD.search(outside):
+    if outside != words and WORD.search(outside):
         return Stance()
     parts = list(_clauses(words))
     if not parts and not signs:
         return Stance()
     question = _question(about)
-    unspaced = _CJK.search(words) is not None
-    languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
-    tokens = _words(words)
-    languages.sort(key=lambda name: -sum(word in _lexicon()[name].vocabulary for word in tokens))
     first: Stance | None = None
-    for name in languages:
+    for name in _languages(words):
         clauses = [(tuple(_kinds(text, name, question)), is_question) for text, is_question in parts]
         kinds = frozenset(itertools.chain(signs, *(kinds for kinds, _ in clauses)))
         answer = _answer([(signs, False), *clauses], kinds, question)
@@ -204,20 +184,107 @@ def _answer(
     return Stance(agrees, agrees or bool(hints), whole=whole)
 
 
+def language_of(text: str) -> str:
+    """The language of the lexicon that most words of a text belong to; English where none does."""
+    return _languages(simplified(text[:_LONGEST]))[0]
+
+
+def _languages(text: str) -> list[str]:
+    """The languages that are written as a text is, those with most of its words first."""
+    unspaced = _CJK.search(text) is not None
+    languages = [name for name, language in lexicon().items() if language.unspaced == unspaced]
+    tokens = words_of(text)
+    return sorted(languages, key=lambda name: -sum(word in lexicon()[name].vocabulary for word in tokens))
+
+
+@lru_cache(maxsize=256)
+def denies_yes(text: str, about: str = "") -> bool:
+    """Whether a message contradicts a yes that somebody else read in it.
+
+    It does if it has no word or sign of agreement, and one of refusal, delay or doubt. Who reads the message as a whole
+    judges an ironic yes, a late one and one next to a negation.
+
+    Args:
+        text: The message, in any of the lexicon's languages.
+        about: The question with the name of its flow. Who requests its action agrees.
+
+    Example:
+        >>> said = ("yes I'm not coming", "just cancel already!", "banana", "I'll think about it")
+        >>> [denies_yes(each, "cancel_visit Cancel it?") for each in said]
+        [False, False, False, True]
+    """
+    signs, words = _without_signs(simplified(text[:_LONGEST]))
+    question, tokens = _question(about), words_of(words)
+    if "yes" in signs or _has_phrase(tokens, "yes"):
+        return False
+    language = _languages(words)[0]
+    opposed = bool(signs) or _has_phrase(tokens, "no")
+    for name in {language: None, **({} if lexicon()[language].unspaced else {"en": None})}:
+        for clause, is_question in _clauses(words):
+            kinds = [kind for kind in _kinds(clause, name, question) if kind != "filler"]
+            content = [kind for kind in kinds if kind not in _NEUTRAL]
+            agrees = content[:1] == ["yes"] or (bool(content) and _AGREEING.issuperset(content))
+            said = (agrees and not is_question) or _says_yes(kinds, is_question)
+            if said or (not is_question and _requests(clause, question)):
+                return False
+            asks = is_question or _ASKING_WORDS.match(clause) is not None
+            opposed = opposed or asks or not _OPPOSING.isdisjoint(kinds)
+    return opposed
+
+
+def _has_phrase(words: Sequence[str], kind: str) -> bool:
+    """Whether a text holds a phrase of that kind for judging a yes, without a negation before it."""
+    return any(
+        tuple(words[place : place + len(phrase)]) == phrase
+        and (place == 0 or _kind(words[place - 1], "en") != "no")
+        for phrase in _judged(kind)
+        for place in range(len(words) - len(phrase) + 1)
+    )
+
+
+def without_idioms(text: str) -> str:
+    """A text in small letters without the English phrases that hold a negation and deny nothing.
+
+    Example:
+        >>> without_idioms("No problem, I won't")
+        ", i won't"
+    """
+    return _idioms().sub("", simplified(text)).strip()
+
+
+@lru_cache(maxsize=1)
+def _idioms() -> re.Pattern[str]:
+    phrases = (*entries()["en"]["harmless"], *entries()["judged"]["yes"])
+    return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, phrases), key=len, reverse=True))})\b")
+
+
+@lru_cache(maxsize=2)
+def _judged(kind: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(words_of(phrase)) for phrase in entries()["judged"][kind])
+
+
+def _says_yes(kinds: Sequence[str], is_question: bool) -> bool:
+    """Whether a clause holds a yes that it does not end with behind a negation; a question must begin with it."""
+    if is_question:
+        return len(kinds) > 1 and kinds[0] == "yes"
+    return "yes" in kinds and not ("no" in kinds[: kinds.index("yes")] and kinds[-1] == "yes")
+
+
+def _requests(text: str, question: _Question) -> bool:
+    """Whether a clause begins with the verb of the question's action."""
+    match = _IMPERATIVE.match(text)
+    return match is not None and not _keys(match[1]).isdisjoint(question.verbs)
+
+
 def _says(clauses: Sequence[Sequence[str]], kind: str) -> bool:
     """Whether a clause begins with a phrase of the kind, or has it next to delay and doubt only."""
     return any([*clause[:1]] == [kind] or (kind in clause and "" not in clause) for clause in clauses)
 
 
-def _plain(text: str) -> str:
-    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'").replace("i\u0307", "i")
-    return _FORMS.sub("", text).translate(_ARABIC)
-
-
 def _without_signs(text: str) -> tuple[tuple[str, ...], str]:
     """Return the kinds of the signs in a text, and the text without the signs."""
     kinds = []
-    for sign, kind in _signs().items():
+    for sign, kind in signs_of().items():
         pattern = rf"(?<!\S){re.escape(sign)}(?!\S)" if sign.isascii() else re.escape(sign)
         rest = re.sub(pattern, " ", text) if sign in text else text
         kinds += [kind] * (rest != text)
@@ -230,18 +297,18 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
     start = 0
     for mark in [*_CLAUSE.finditer(text), None]:
         clause = text[start : mark.start() if mark else len(text)]
-        if _WORD.search(clause):
+        if WORD.search(clause):
             is_question = mark is not None and _QUESTION_MARK.search(mark.group()) is not None
             is_question = is_question or (start > 0 and _ASKING.match(clause) is not None)
-            is_question = is_question and _words(clause) != ["why", "not"]
+            is_question = is_question and words_of(clause) != ["why", "not"]
             yield _ASKING.sub("", clause) if is_question else clause, is_question
         start = mark.end() if mark else start
 
 
 def _question(about: str) -> _Question:
     """Return what a question is about, from its words and the name of its flow before them."""
-    plain = _plain(about)
-    ending = _keys(" ".join(_data()["ends"]["verbs"]))
+    plain = simplified(about)
+    ending = _keys(" ".join(entries()["ends"]["verbs"]))
     # The name and the question begin with a verb, or with an article.
     verbs = _keys(" ".join([*re.findall(r"(?<!\S)[^\W_]+", plain)[:2], *_VERB.findall(plain)])) - _COMMON
     verbs |= _keys(" ".join(plain.replace("_", " ").split()[:3])) & ending | words("do go")
@@ -261,14 +328,10 @@ def _keys(text: str) -> frozenset[str]:
     )
 
 
-def _words(text: str) -> list[str]:
-    return [match.group() for match in _WORD.finditer(text)]
-
-
 def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
     """Yield the kind of each phrase of a clause, longest match first; "" for unknown words."""
-    language = _lexicon()[name]
-    words = [sign for sign in text if not sign.isspace()] if language.unspaced else _words(text)
+    language = lexicon()[name]
+    words = [sign for sign in text if not sign.isspace()] if language.unspaced else words_of(text)
     place, earlier = 0, set[str]()
     while place < len(words):
         word, length = words[place], min(language.longest.get(words[place], 1), len(words) - place)
@@ -279,7 +342,7 @@ def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
         following = words[place + 1 : place + 2]
         if is_verb and following and (following[0] in _OBJECTS or _keys(following[0]) <= question.keys):
             kind, length = _ACTION, 1
-        elif kind == _ENDING:
+        elif kind == ENDING:
             kind = _ACTION if question.ends else "leave"
         elif is_verb and (
             kind in ("mild", "hint") or (kind == "leave" and not earlier.isdisjoint(_AGREEING))
@@ -287,7 +350,7 @@ def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
             kind = _ACTION
         elif not language.unspaced and _keys(word) <= question.keys and kind in ("", "hint"):
             kind = _TOPIC
-        elif kind == "hint" and question.ends and word not in _data()["en"]["filler"]:
+        elif kind == "hint" and question.ends and word not in entries()["en"]["filler"]:
             kind = ""
         elif not kind and not language.unspaced:
             kind = "against" if question.keys and word.isdecimal() else _foreign(word)
@@ -300,7 +363,7 @@ def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
 @lru_cache(maxsize=8192)
 def _kind(word: str, name: str) -> str:
     """Return the kind of a single word, drawn out ("yesss", "naah") or misspelt as well; "" for neutral words."""
-    phrases = _lexicon()[name].phrases
+    phrases = lexicon()[name].phrases
     forms = (
         word,
         _DRAWN_OUT.sub(r"\1", word),
@@ -325,7 +388,7 @@ def _misspellable() -> tuple[tuple[str, str], ...]:
     """The longer English words of agreement and refusal, each with its kind."""
     return tuple(
         (phrase[0], kind)
-        for phrase, kind in _lexicon()["en"].phrases.items()
+        for phrase, kind in lexicon()["en"].phrases.items()
         if len(phrase) == 1 and kind in ("yes", "mild", "no") and len(phrase[0]) >= _CLOSE
     )
 
@@ -333,38 +396,5 @@ def _misspellable() -> tuple[tuple[str, str], ...]:
 @lru_cache(maxsize=1024)
 def _foreign(word: str) -> str:
     """Return the kind of a word that opposes in another language; "" for other words."""
-    kinds = (language.phrases.get((word,), "") for language in _lexicon().values())
+    kinds = (language.phrases.get((word,), "") for language in lexicon().values())
     return next((kind for kind in kinds if kind in _OPPOSING), "")
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, dict[str, list[str]]]:
-    return tomllib.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
-
-
-@lru_cache(maxsize=1)
-def _signs() -> dict[str, str]:
-    return {_plain(sign): kind for kind in ("yes", "no", "against") for sign in _data()["signs"][kind]}
-
-
-@lru_cache(maxsize=1)
-def _lexicon() -> dict[str, _Language]:
-    languages = {}
-    for name, lists in _data().items():
-        if name in ("signs", "ends"):
-            continue
-        unspaced = name in _UNSPACED
-        # The first kind wins, so it is written last.
-        phrases = {
-            tuple(_plain(phrase) if unspaced else _words(_plain(phrase))): kind
-            for kind in reversed(_KINDS)
-            for phrase in lists.get(kind, ())
-        }
-        if name == "en":
-            phrases |= {tuple(_words(phrase)): _ENDING for phrase in _data()["ends"]["phrases"]}
-        longest: dict[str, int] = {}
-        for phrase in phrases:
-            longest[phrase[0]] = max(len(phrase), longest.get(phrase[0], 1))
-        said = map("".join, phrases) if unspaced else itertools.chain.from_iterable(phrases)
-        languages[name] = _Language(name, phrases, longest, unspaced, frozenset(said))
-    return languages

@@ -46,6 +46,7 @@ LATER = Turn(text="where is my order", history=[{"role": "user", "text": "hello,
 
 def boats(policy: Policy | None = None) -> tuple[TurnProgram, Any]:
     lm = scripted_lm(lambda _: "no answer")
+    lm.engine.asks_again = False
     made = TurnProgram(FlowRegistry(BOATS), policy=policy).bind(lm=lm)
     bind_recall(made, "minilm")
     return made, lm
