@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.validators import ValidatorRegistry
     from jazzmine_dspy.program.decision_cache import DecisionCache
     from jazzmine_dspy.program.enhancement import parse_enhancement
+    from jazzmine_dspy.program.policy import Policy
     from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
     from jazzmine_dspy.program.turn import TurnProgram
     from jazzmine_dspy.runtime import MessageRoute, Runtime, process_message
@@ -45,6 +46,7 @@ _HOMES = {
     "metric": "eval.dspy_metric",
     "TurnProgram": "program.turn",
     "DecisionCache": "program.decision_cache",
+    "Policy": "program.policy",
     "Runtime": "runtime",
     "MessageEnhancer": "runtime.enhancer",
     "MessageRoute": "runtime",
@@ -79,7 +81,7 @@ _HOMES = {
 __all__ = [
     "Conversation", "ConversationState", "DecisionCache", "EnhancementError", "Entity", "Flow", "FlowInfo",
     "FlowRegistry", "FlowSelectionResult", "FlowSelector", "InMemoryMessageStore", "InMemoryWorkingMemoryStore",
-    "JazzmineError", "Message", "MessageEnhancer", "MessageRole", "MessageRoute", "NLUContext",
+    "JazzmineError", "Message", "MessageEnhancer", "MessageRole", "MessageRoute", "NLUContext", "Policy",
     "QdrantProceduralMemory", "RedisWorkingMemoryStore", "Runtime", "Slot", "SqlMessageStore", "Turn", "TurnDecision",
     "TurnProgram", "TurnTrace", "ValidatorRegistry", "load", "load_dataset", "metric", "parse_enhancement",
     "process_message", "save", "trim_to_current_episode",

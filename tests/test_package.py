@@ -40,6 +40,7 @@ NAMES = [
     "EnhancementError",
     "JazzmineError",
     "NLUContext",
+    "Policy",
     "ConversationState",
     "FlowInfo",
     "process_message",

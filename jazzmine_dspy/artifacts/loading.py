@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jazzmine_dspy.artifacts.language_model import COMPILED, with_language_model, with_measured_wording
 from jazzmine_dspy.artifacts.manifest import AGAIN, read_checked
 from jazzmine_dspy.artifacts.publishing import find
 from jazzmine_dspy.models.base import log
@@ -21,7 +22,7 @@ from jazzmine_dspy.program.heads.storing import (
     states_from_bytes,
     states_to_bytes,
 )
-from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.policy import Policy, PolicyName
 from jazzmine_dspy.program.ports import Stored
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -48,7 +49,8 @@ def load(
     path: str | Path,
     *,
     flows: Any = None,
-    lm: Any = None,
+    lm: Any = COMPILED,
+    policy: PolicyName | Policy | None = None,
     embedder: Any = None,
     bind: bool = True,
     warm: bool = True,
@@ -60,9 +62,13 @@ def load(
             any label is used, which needs ``flows``.
         flows: Other flows than the compiled ones: a registry, a mapping, a list, or a YAML file. New flows
             work through their examples; flows left out are never chosen.
-        lm: A ``dspy.LM``, or a name that DSPy takes; None leaves it to ``dspy.configure``.
+        lm: A ``dspy.LM``, or a name that DSPy takes. By default the model that the program was compiled for, with its
+            settings and the key of the environment, if its policy asks one. None or ``"none"`` binds none and leaves it
+            to ``dspy.configure``.
+        policy: ``shipped``, ``local``, ``lm``, ``cascade``, ``fallback``, or a policy. By default the shipped one, or
+            its cascade where ``lm`` is given and the shipped one asks no language model.
         embedder: Another embedder, or the name of a fastembed model; None is the one compiled with.
-        bind: False leaves embedder and recall unbound.
+        bind: False leaves embedder, recall and the model compiled for unbound.
         warm: Whether the index of the flows is built now. False leaves it to the first turn that asks it, which is
             degraded if that outlasts its deadline.
 
@@ -75,37 +81,32 @@ def load(
         >>> load("base", flows=flows, bind=False).policy.names
         ('local',)
     """  # fmt: skip
-    return load_with_manifest(path, flows=flows, lm=lm, embedder=embedder, bind=bind, warm=warm).program
+    return load_with_manifest(
+        path, flows=flows, lm=lm, policy=policy, embedder=embedder, bind=bind, warm=warm
+    ).program
 
 
 def load_with_manifest(
     path: str | Path,
     *,
     flows: Any = None,
-    lm: Any = None,
+    lm: Any = COMPILED,
+    policy: PolicyName | Policy | None = None,
     embedder: Any = None,
     bind: bool = True,
     warm: bool = False,
 ) -> Loaded:
     """As :func:`load`, with the manifest next to the program; the index is built only if ``warm`` is true."""
     if str(path) == BASE:
-        return Loaded(_base(flows, lm, embedder, warm=warm, bind=bind), {"name": BASE}, Path(BASE))
+        program = with_measured_wording(_base(flows, embedder, warm=warm, bind=bind), {})
+        manifest: dict[str, Any] = {"name": BASE}
+        return Loaded(with_language_model(program, manifest, lm, policy), manifest, Path(BASE))
     folder = find(path)
     manifest, files = read_checked(folder)
     registry = _registry(flows, files, folder, manifest.get("agent_id", ""))
     program = _program(registry, files, folder)
     # A file that the manifest does not name has no hash that could vouch for it, and is not among these.
     bind_heads(program, files)
-    if lm is not None:
-        from jazzmine_dspy.lm import resolve_lm
-
-        program.bind(lm=resolve_lm(lm))
-        compiled_for = (manifest.get("lm") or {}).get("model")
-        runs_with = program.bindings.lm.model if program.bindings.lm else None
-        if compiled_for and runs_with != compiled_for:
-            log.warning(
-                "program %r was compiled for %s and runs with %s", manifest["name"], compiled_for, runs_with
-            )
     if bind:
         examples = [
             {"text": text, "flow": flow, "conversation": conversation}
@@ -117,8 +118,10 @@ def load_with_manifest(
             examples,
             warm=warm,
         )
+        program = with_measured_wording(program, manifest)
     _check_embedder(program, manifest)
-    return Loaded(program, manifest, folder)
+    lm = None if lm == COMPILED and not bind else lm
+    return Loaded(with_language_model(program, manifest, lm, policy), manifest, folder)
 
 
 def base_policy(policy: Policy) -> Policy:
@@ -129,7 +132,7 @@ def base_policy(policy: Policy) -> Policy:
     return policy.named("local").model_copy(update=plain)
 
 
-def _base(flows: Any, lm: Any, embedder: Any, *, warm: bool, bind: bool) -> TurnProgram:
+def _base(flows: Any, embedder: Any, *, warm: bool, bind: bool) -> TurnProgram:
     if flows is None:
         raise ArtifactError(
             "The base program has no flows of its own",
@@ -139,11 +142,7 @@ def _base(flows: Any, lm: Any, embedder: Any, *, warm: bool, bind: bool) -> Turn
     program = TurnProgram(_given(flows))
     if bind:
         bind_recall(program, embedder or "minilm", warm=warm)
-    if lm is None:
-        return program.with_policy(base_policy(program.policy))
-    from jazzmine_dspy.lm import resolve_lm
-
-    return program.bind(lm=resolve_lm(lm))
+    return program.with_policy(base_policy(program.policy))
 
 
 def _given(flows: Any, agent_id: str = "") -> FlowRegistry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Mapping
@@ -36,6 +37,15 @@ for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # where the system has t
     _FLAGS |= getattr(os, _flag, 0)
 
 AGAIN = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
+
+
+_SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers?)$", re.IGNORECASE)
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """Whether a setting of a language model is never stored: a key, or an address that may carry one."""
+    address = isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value) is not None
+    return address or _SECRET.search(name) is not None
 
 
 def aside(folder: Path) -> str:
@@ -116,6 +126,7 @@ class _Fact(BaseModel):
 class _Named(_Fact):
     model: str | None = None
     fingerprint: str | None = None
+    settings: dict[str, Any] | None = None
 
 
 class _Recipe(_Fact):

@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.artifacts.loading import heads_to_files
-from jazzmine_dspy.artifacts.manifest import MANIFEST, aside, manifest_of, pretty
+from jazzmine_dspy.artifacts.manifest import MANIFEST, aside, is_secret, manifest_of, pretty
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.prompts import states_of
@@ -125,12 +125,21 @@ def _known(program: TurnProgram) -> dict[str, Any]:
     return {
         "dspy": dspy.__version__,
         "shape": program.shape,
-        "lm": None if lm is None else {"model": lm.model},
+        "lm": None if lm is None else {"model": lm.model, "settings": _settings(lm)},
         "embedder": None
         if embedder is None or named is None
         else {"model": named, "fingerprint": embedder.fingerprint},
         "demonstrations": {name: len(states[name]["demos"]) for name in names},
         "reworded": [name for name in names if states[name]["signature"] != plain[name]],
+    }
+
+
+def _settings(lm: dspy.BaseLM) -> dict[str, Any]:
+    """The settings that another process binds the model with; secrets are left to its environment."""
+    return {
+        name: value
+        for name, value in lm.kwargs.items()
+        if isinstance(value, str | int | float) and not is_secret(name, value)
     }
 
 

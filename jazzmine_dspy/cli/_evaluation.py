@@ -55,7 +55,7 @@ class EvaluationOptions:
     split: str
     lm: str | None = None
     api_base: str | None = None
-    policy: str = "shipped"
+    policy: str | None = None
     wording: str | None = None
     seed: int = 0
     concurrency: int = 8
@@ -84,7 +84,7 @@ class ScoredProgram:
             "program": f"{self.name} {self.opened.program.fingerprint[:12]}",
             "dataset": self.dataset.name,
             "language model": self.opened.lm or "none",
-            "policy": self.options.policy,
+            "policy": self.opened.policy,
             "wording of prompts": self.opened.program.policy.wording,
         }
         return Record.of(self.evaluation, facts)

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from jazzmine_dspy.cli._output import output
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -30,7 +28,13 @@ APIBase = Annotated[
     ),
 ]
 PolicyOption = Annotated[
-    str, typer.Option("--policy", help="Who decides: shipped, local, lm or fallback.", metavar="NAME")
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="Who decides: shipped, local, lm, cascade or fallback. Default: shipped, or cascade where --lm names a "
+        "model that shipped does not ask.",
+    ),
 ]
 WordingOption = Annotated[
     str | None,
@@ -40,16 +44,16 @@ WordingOption = Annotated[
         help="How the LM is asked: brief, for tiny models, or full, for capable ones. Default: the program's.",
     ),
 ]
-NO_LM = "none"
 
 
 class Opened(NamedTuple):
-    """A program that is ready to decide. ``lm`` is the name of the bound language model."""
+    """A program that is ready to decide. ``lm`` names the bound language model, ``policy`` who decides."""
 
     program: TurnProgram
     manifest: dict[str, Any]
     path: Path
     lm: str | None
+    policy: str
 
 
 def open_program(
@@ -58,7 +62,7 @@ def open_program(
     lm: str | None,
     serving: bool,
     flows: Any = None,
-    policy: str = "shipped",
+    policy: str | None = None,
     wording: str | None = None,
     api_base: str | None = None,
 ) -> Opened:
@@ -69,7 +73,7 @@ def open_program(
         lm: Name of a language model; ``none`` for none; None for the one it was compiled for, if it asks one.
         serving: Whether the embedded model may reuse a prompt's beginning: faster, and answers may change.
         flows: Other flows than the compiled ones.
-        policy: ``shipped``, ``local``, ``lm`` or ``fallback``.
+        policy: ``shipped``, ``local``, ``lm``, ``cascade`` or ``fallback``; None as with :func:`jazzmine_dspy.load`.
         wording: ``brief`` or ``full``; None for the program's own.
         api_base: Address of the language model's server; None for the recipe's, or the provider's own.
 
@@ -79,15 +83,18 @@ def open_program(
             available, there is a warning, and decisions are degraded.
     """
     from jazzmine_dspy.artifacts import load_with_manifest
+    from jazzmine_dspy.artifacts.language_model import COMPILED, compiled_model, with_language_model
 
-    loaded = load_with_manifest(name, flows=flows)
-    program: TurnProgram = loaded.program
-    if policy != "shipped":
-        program = program.with_policy(policy)  # type: ignore[arg-type]
-    if wording is not None:
-        program = _with_wording(program, wording)
-    bound = _bind(program, loaded.manifest, lm, serving, api_base)
-    return Opened(program, loaded.manifest, loaded.path, bound)
+    loaded = load_with_manifest(name, flows=flows, lm=None)
+    program: TurnProgram = loaded.program if wording is None else _with_wording(loaded.program, wording)
+    named = lm or compiled_model(loaded.manifest) or ""
+    settings: dict[str, Any] = {"api_base": api_base} if api_base else {}
+    settings |= {"prompt_cache": serving} if named.startswith("local/") else {}
+    asked = bool(program.active_predictors())
+    program = with_language_model(program, loaded.manifest, lm or COMPILED, policy, **settings)  # type: ignore[arg-type]
+    policy = policy or ("cascade" if program.active_predictors() and not asked else "shipped")
+    bound = named if program.bindings.lm is not None else None
+    return Opened(program, loaded.manifest, loaded.path, bound, policy)
 
 
 def _with_wording(program: TurnProgram, name: str) -> TurnProgram:
@@ -99,41 +106,6 @@ def _with_wording(program: TurnProgram, name: str) -> TurnProgram:
         remedy = f"Use {' or '.join(WORDINGS)}."
         raise InputError(f"No wording is named {name!r}", where="--wording", remedy=remedy)
     return in_wording(program, name)
-
-
-def _bind(
-    program: TurnProgram, manifest: dict[str, Any], lm: str | None, serving: bool, api_base: str | None
-) -> str | None:
-    from jazzmine_dspy.lm import LMNotFoundError
-
-    compiled_for = (manifest.get("lm") or {}).get("model")
-    compiled_for = None if compiled_for in (None, "", NO_LM) else str(compiled_for)
-    asks = bool(program.active_predictors())
-    wanted = lm if lm is not None else (compiled_for if asks else None)
-    if wanted is None or wanted == NO_LM:
-        if asks:
-            output().warn("the program asks a language model and has none; decisions are degraded. See --lm.")
-        return None
-    try:
-        settings = (manifest.get("recipe") or {}).get("lm_settings") if wanted == compiled_for else None
-        if api_base:
-            settings = {**(settings or {}), "api_base": api_base}
-        model = resolve(wanted, serving=serving, settings=settings)
-    except LMNotFoundError as error:
-        if lm is not None:
-            raise
-        output().warn(f"without the model it was compiled for, decisions are degraded: {error}")
-        return None
-    if not asks:
-        output().warn(
-            f"{wanted} is not asked: no stage has a language model in its order. To have it asked, compile with it "
-            f"(jazzmine-dspy optimize RECIPE --lm {wanted}), which ships it where it wins; to try it all the same: "
-            "jazzmine-dspy evaluate --policy lm."
-        )
-    elif compiled_for is not None and wanted != compiled_for:
-        output().warn(f"the program was compiled for {compiled_for} and runs with {wanted}.")
-    program.bind(lm=model)
-    return wanted
 
 
 def resolve(name: str, *, serving: bool, settings: dict[str, Any] | None = None) -> Any:

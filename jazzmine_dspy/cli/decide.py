@@ -37,7 +37,7 @@ def decide(
     ] = None,
     lm: LM = None,
     api_base: APIBase = None,
-    policy: PolicyOption = "shipped",
+    policy: PolicyOption = None,
     wording: WordingOption = None,
     _json: AsJson = False,
 ) -> None:
@@ -68,11 +68,12 @@ def _read_turn(text: str | None, file: Path | None) -> Turn:
             text = os.fsencode(text).decode("utf-8")
         data["text"] = text
     try:
-        as_turn(data.get("text") or "")
+        said = as_turn(data.get("text") or "")
     except InputError as error:
         where = "--text" if text is not None else f"{file}, field text"
         raise InputError(error.message, where=where, remedy=error.remedy) from error
-    return Turn.model_validate(data)
+    # A bare text is said today; a turn has the date that it has.
+    return said if file is None else Turn.model_validate(data)
 
 
 def _object(file: Path) -> dict[str, Any]:

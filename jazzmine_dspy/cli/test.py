@@ -27,7 +27,7 @@ def test(
     program: Name,
     lm: LM = None,
     api_base: APIBase = None,
-    policy: PolicyOption = "shipped",
+    policy: PolicyOption = None,
     wording: WordingOption = None,
     only: Annotated[
         list[str] | None,

@@ -341,4 +341,4 @@ class NextStepPolicy(CommandApplier):
         if not self.affirmed or running is None or running is not self.flow_before:
             return False
         # The yes is for the values in the question: another value is a new question.
-        return all(running.values.get(name, value) == value for name, value in self.agreed.items())
+        return all(running.values.get(name) == value for name, value in self.agreed.items())

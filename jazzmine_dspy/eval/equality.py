@@ -70,12 +70,33 @@ def value_key(value: Any) -> Hashable:
 
 
 def command_keys(commands: Sequence[Command], turn: Turn) -> list[Key]:
-    """What commands are compared by, in order: type and arguments, as the kind says; values as in :func:`value_key`.
+    """What commands are compared by: type and arguments, as the kind says; values as in :func:`value_key`.
 
-    The topic of a question is free text and left out; which flows a clarification lists counts, their order
-    does not; a flow left open is the one that the turn's state says.
+    They stand in the order of :func:`in_order`. The topic of a question is free text and left out; which flows a
+    clarification lists counts, their order does not; a flow left open is the one that the turn's state says.
     """
-    return [command.key(turn, value_key) for command in commands]
+    return [command.key(turn, value_key) for command in in_order(commands, turn)]
+
+
+def in_order(commands: Sequence[Command], turn: Turn) -> list[Command]:
+    """The commands with the values of one flow that follow each other sorted by slot: their order says nothing.
+
+    Values of one slot keep their order, since the last one counts, and so do all other commands.
+
+    Example:
+        >>> from jazzmine_dspy.models.commands import command
+        >>> said = [command({"type": "set_slot", "name": name, "value": 1}) for name in "ba"]
+        >>> [one.name for one in in_order(said, Turn(text="x"))]
+        ['a', 'b']
+    """
+    flow, run, rows = turn.flow, None, []
+    for place, command in enumerate(commands):
+        flow = command.opens(turn) or flow
+        value = isinstance(command, SlotValue)
+        if not (value and run and run[1] == (command.owner or flow)):
+            run = (place, command.owner or flow) if value else None
+        rows.append((run[0] if run else place, command.slot_name or "" if value else "", command))
+    return [command for *_, command in sorted(rows, key=lambda row: row[:2])]
 
 
 def held_after(turn: Turn, commands: Sequence[Command]) -> dict[tuple[str, str], Hashable]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.datasets.schema import Labels
-from jazzmine_dspy.eval.equality import command_keys
+from jazzmine_dspy.eval.equality import command_keys, in_order
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.commands import Command
@@ -89,6 +89,7 @@ def in_words(command: Command, beside: Command | None = None) -> str:
 
 def _command_faults(given: Sequence[Command], wanted: Sequence[Command], turn: Turn, said: str) -> list[str]:
     """What is missing, wrong or too much; what lies nearest together is told as one."""
+    given, wanted = in_order(given, turn), in_order(wanted, turn)
     mine, right = command_keys(given, turn), command_keys(wanted, turn)
     missing = [one for one, key in zip(wanted, right, strict=True) if key not in mine]
     extra = [one for one, key in zip(given, mine, strict=True) if key not in right]

@@ -89,6 +89,8 @@ class DeferredEngine(Engine):
     supports_response_schema = True
     supported_params = frozenset({"temperature", "top_p", "max_tokens", "stop", "response_format"})
     identity = "deferred"
+    asks_again = False
+    """Whether a refused part of an answer is asked for once more."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

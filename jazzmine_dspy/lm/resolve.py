@@ -22,7 +22,7 @@ from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
 from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, text_response, with_engine
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMSettingsError
 from jazzmine_dspy.lm.local import LocalEngine, LocalSettings
-from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider
+from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider, provider_of
 from jazzmine_dspy.lm.replay import RECORDED_PREFIX, recorded_lm
 from jazzmine_dspy.lm.weights import file_weights
 from jazzmine_dspy.models.errors import InputError
@@ -163,6 +163,16 @@ def _known(provider: str) -> bool:
     from litellm.types.utils import LlmProviders
 
     return provider in {each.value for each in LlmProviders}
+
+
+def missing_key(lm: dspy.BaseLM) -> str:
+    """The variable that a hosted model's key is read from, where neither it nor a key is set; "" otherwise."""
+    provider = provider_of(lm)
+    found = lookup(provider) if getattr(lm, "engine", None) == "auto" else None
+    names = (*found.access.env_keys, f"{provider.upper()}_API_KEY") if found is not None else ()
+    # "none" stands for no key where an address is given.
+    keyed = lm.kwargs.get("api_key") not in (None, "none") or any(os.environ.get(name) for name in names)
+    return "" if keyed or not names else names[0]
 
 
 _OF_MESSAGES = "agenerate"

@@ -44,9 +44,10 @@ _ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u0
 _OBJECT = re.compile(
     r"^\W*(?:please |pls |just )?(\w+)(?: (it|that|this|them|those|him|her|us|me|the|my|off)\b)?"
 )
+_IMPERATIVE = re.compile(r"^\W*(?:(?:so|then|and|just|please|pls|now|well|oh|go on|go ahead)\W+)*(\w+)")
 _ASKING_WORDS = re.compile(
     r"^\W*(?:and )?(?:how (?:long|much|many|far|do|does|is)|what (?:time|do|does|is|about)|when|where|do|"
-    r"does|is|are|can)\b"
+    r"does|is|are|can)\b(?! (?:it|that|this|so)\b(?! [a-z]))"
 )
 _OR = re.compile(r"^\W*(?:or|but|oder|aber|ou|mais|pero|o|ma|mas|maar)\b")
 _COMMON = words("is do does did all go not and have has get a an the to for of on in at it i my your you")
@@ -131,13 +132,10 @@ def stance(text: str, about: str = "") -> Stance:
     if not parts and not signs:
         return Stance()
     question_words = _question(about)
-    unspaced = _CJK.search(words) is not None
-    languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
-    tokens = _words(words)
-    languages.sort(key=lambda name: -sum(word in _lexicon()[name].vocabulary for word in tokens))
-    if not about and not unspaced:
+    languages = _languages(words)
+    if not about and not _lexicon()[languages[0]].unspaced:
         # Other languages agree by their own words alone.
-        known = frozenset[str]().union(*map(_known_to, tokens))
+        known = frozenset[str]().union(*map(_known_to, _words(words)))
         languages = [languages[0], *(name for name in languages[1:] if name in known)]
     clauses: list[_Clause] = []
     for name in languages:
@@ -158,6 +156,97 @@ def stance(text: str, about: str = "") -> Stance:
         return Stance()
     refuses, leaves = _refuses(clauses, "no") or "no" in signs, _refuses(clauses, "leave")
     return Stance(refuses=refuses and not leaves, leaves=leaves, whole=whole and "against" not in all_kinds)
+
+
+def language_of(text: str) -> str:
+    """The language of the lexicon that most words of a text belong to; English where none does."""
+    return _languages(_plain(text[:_LONGEST]))[0]
+
+
+def _languages(text: str) -> list[str]:
+    """The languages that are written as a text is, those with most of its words first."""
+    unspaced = _CJK.search(text) is not None
+    languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
+    tokens = _words(text)
+    return sorted(languages, key=lambda name: -sum(word in _lexicon()[name].vocabulary for word in tokens))
+
+
+@lru_cache(maxsize=256)
+def denies_yes(text: str, about: str = "") -> bool:
+    """Whether a message contradicts a yes that somebody else read in it.
+
+    It does if it has no word or sign of agreement, and one of refusal, delay or doubt. Who reads the message as a whole
+    judges an ironic yes, a late one and one next to a negation.
+
+    Args:
+        text: The message, in any of the lexicon's languages.
+        about: The question with the name of its flow. Who requests its action agrees.
+
+    Example:
+        >>> said = ("yes I'm not coming", "just cancel already!", "hard to say", "I'll think about it")
+        >>> [denies_yes(each, "cancel_visit Cancel it?") for each in said]
+        [False, False, False, True]
+    """
+    signs, words = _without_signs(_plain(text[:_LONGEST]))
+    question_words, tokens = _question(about), _words(words)
+    if "yes" in signs or _has_phrase(tokens, "yes"):
+        return False
+    language = _languages(words)[0]
+    opposed = bool(signs) or _has_phrase(tokens, "no")
+    for name in {language: None, **({} if _lexicon()[language].unspaced else {"en": None})}:
+        for clause, is_question in _clauses(words):
+            reading = _clause(clause, is_question, name, question_words)
+            kinds = [kind for kind in reading.kinds if kind != "filler"]
+            said = reading.agrees or _says_yes(kinds, is_question)
+            if said or (not is_question and _requests(clause, question_words)):
+                return False
+            asks = is_question or _ASKING_WORDS.match(clause) is not None
+            opposed = opposed or asks or not _OPPOSING.isdisjoint(kinds)
+    return opposed
+
+
+def _has_phrase(words: Sequence[str], kind: str) -> bool:
+    """Whether a text holds a phrase of that kind for judging a yes, without a negation before it."""
+    return any(
+        tuple(words[place : place + len(phrase)]) == phrase
+        and (place == 0 or _kind(words[place - 1], "en") != "no")
+        for phrase in _judged(kind)
+        for place in range(len(words) - len(phrase) + 1)
+    )
+
+
+def without_idioms(text: str) -> str:
+    """A text in small letters without the English phrases that hold a negation and deny nothing.
+
+    Example:
+        >>> without_idioms("No problem, I won't")
+        ", i won't"
+    """
+    return _idioms().sub("", _plain(text)).strip()
+
+
+@lru_cache(maxsize=1)
+def _idioms() -> re.Pattern[str]:
+    phrases = (*_data()["en"]["harmless"], *_data()["judged"]["yes"])
+    return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, phrases), key=len, reverse=True))})\b")
+
+
+@lru_cache(maxsize=2)
+def _judged(kind: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(_words(phrase)) for phrase in _data()["judged"][kind])
+
+
+def _says_yes(kinds: Sequence[str], is_question: bool) -> bool:
+    """Whether a clause holds a yes that no negation stands before; a question only where it begins with it."""
+    if is_question:
+        return len(kinds) > 1 and kinds[0] == "yes"
+    return "yes" in kinds and "no" not in kinds[: kinds.index("yes")]
+
+
+def _requests(text: str, question: _Question) -> bool:
+    """Whether a clause begins with the verb of the question's action."""
+    match = _IMPERATIVE.match(text)
+    return match is not None and _stem(match[1]) in question.verbs
 
 
 def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
@@ -317,7 +406,7 @@ def _signs() -> dict[str, str]:
 def _lexicon() -> dict[str, _Language]:
     languages = {}
     for name, lists in _data().items():
-        if name in ("signs", "ends"):
+        if name in ("signs", "ends", "judged"):
             continue
         unspaced = name in _UNSPACED
         # The first kind wins, so it is written last.

@@ -175,10 +175,11 @@ class Usage(Value):
 class StageRecord(Value):
     """Where a stage's answer is from.
 
-    ``degraded`` is True where a part that should have been asked failed, with the reason in ``cause``. ``cause`` also
-    names the fields of an answer that were refused. ``latency_ms`` is wall-clock in milliseconds. ``calls`` are the
-    language model calls that the stage made, in their order, those that came to nothing included; ``usage`` sums them
-    up.
+    ``degraded`` is True where a part that should have been asked failed, with the reason in ``cause``. ``refused`` are
+    the parts of an answer that are left out, each with the reason, which ``cause`` names too; ``retried`` are the parts
+    that were asked for once more, with the reason of the first time. ``latency_ms`` is wall-clock in milliseconds.
+    ``calls`` are the language model calls that the stage made, in their order, those that came to nothing included;
+    ``usage`` sums them up.
     """
 
     source: SourceKind
@@ -189,6 +190,9 @@ class StageRecord(Value):
     latency_ms: float = 0.0
     usage: Usage = Usage()
     calls: tuple[LMCall, ...] = ()
+    # Left out of the JSON form where nothing is said: decisions stay the bytes that they were.
+    refused: tuple[Text, ...] = Field(default=(), exclude_if=lambda value: not value)
+    retried: tuple[Text, ...] = Field(default=(), exclude_if=lambda value: not value)
 
 
 class Enhancement(Value):

@@ -176,12 +176,17 @@ class Turn(Value):
         return any(kind_of_talk(text) != "greeting" for text in said)
 
     @property
+    def question(self) -> str:
+        """What an open confirmation asks, with the name of its flow; empty where none is open."""
+        if self.confirming is None:
+            return ""
+        flow = "" if self.confirming.handoff else self.flow or ""
+        return f"{flow} {self.confirming.action}"
+
+    @property
     def stance(self) -> Stance | None:
         """What the message says to the open confirmation; None where none is open."""
-        if self.confirming is None:
-            return None
-        flow = "" if self.confirming.handoff else self.flow or ""
-        return stance(self.text, f"{flow} {self.confirming.action}")
+        return None if self.confirming is None else stance(self.text, self.question)
 
     @property
     def digest(self) -> str:

@@ -83,7 +83,7 @@ def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
         ArtifactError: the program does not exist or cannot be read.
     """
     before = artifacts.load(program, bind=False).registry
-    loaded = artifacts.load_with_manifest(program, flows=dataset.flows)
+    loaded = artifacts.load_with_manifest(program, flows=dataset.flows, lm=None)
     changes = changes_between(before, dataset.flows)
     return PreviousProgram(loaded.program, loaded.manifest, changes, _flows(dataset, changes))
 

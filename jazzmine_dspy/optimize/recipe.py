@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator
 
+from jazzmine_dspy.artifacts.manifest import is_secret
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
 from jazzmine_dspy.models.base import Value, sha256
@@ -22,7 +22,6 @@ from jazzmine_dspy.program.policy import Shape
 from jazzmine_dspy.signatures.contract import Wording
 
 _Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_SECRET = re.compile(r"(?:key|key_id|secret|password|token|authorization|headers?)$", re.IGNORECASE)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -39,8 +38,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
     for key, value in settings.items():
-        # An address may carry a user, a password or a key.
-        if _SECRET.search(key) or (isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value)):
+        if is_secret(key, value):
             raise ValueError(f"{key} is a secret: a recipe is kept and tracked; set the provider's variable")
     return settings
 

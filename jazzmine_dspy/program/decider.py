@@ -272,6 +272,7 @@ def record(
         latency_ms=max(0.0, milliseconds),
         usage=Usage.of(calls),
         calls=calls,
+        refused=refused,
     )
 
 
@@ -286,5 +287,7 @@ def _behind(first: StageRecord, second: StageRecord, *, answered: bool) -> Stage
             "calls": (*first.calls, *second.calls),
             "degraded": second.degraded or (first.degraded and not answered),
             "cause": "; ".join(filter(None, causes))[:MAX_SHOWN] or None,
+            "refused": second.refused if answered else (*first.refused, *second.refused),
+            "retried": (*first.retried, *second.retried),
         }
     )

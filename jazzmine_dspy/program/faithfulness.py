@@ -1,4 +1,4 @@
-"""Whether a language model's rewrite keeps to the message and its context: its numbers, negations, quotes and words."""
+"""Whether a language model's rewrite keeps to the message and its context: names, numbers, negations and quotes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import datetime as dt
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models import FlowRegistry, Slot, Turn, reading_context
+from jazzmine_dspy.models.agreement import language_of
 from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.language import is_english, words
-from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS
+from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS, normalize_english
+from jazzmine_dspy.models.slot_types.numbers import numbers as numbers_in
+from jazzmine_dspy.models.slot_types.numbers import plain as plain_number
+from jazzmine_dspy.models.slots import ANYWHERE
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.denials import changed_negation
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
+from jazzmine_dspy.program.negation import changed_negation
 
 _NUMBER = re.compile(r"[^\s@\"'<>()]{1,64}@[\w.-]+\w|(?<![^\W_])(?:[^\W\d_]{1,4}-?)?\d+(?:[.,:/-]?\w*\d\w*)*")
 _ORDINAL = re.compile(r"\bthe\s+(\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)
@@ -44,7 +49,8 @@ _PRONOUN = re.compile(r"(?<!for )(?<!only )(?<!just )(?<!order )(?<!number )(?<!
 _NUMBERS = {word: str(number) for number, word in enumerate([*SMALL_NUMBERS, "twenty"])}
 _MEANT = {
     "first": "1", "second": "2", "third": "3", "fourth": "4", "fifth": "5", "once": "1", "twice": "2", "both": "2",
-    "couple": "2", "pair": "2", "dozen": "12", "noon": "12", "midday": "12",
+    "couple": "2", "pair": "2", "dozen": "12", "noon": "12", "midday": "12", "midnight": "0", "fortnight": "2",
+    "double": "2", "triple": "3", "half": "30", "tenner": "10", "fiver": "5", "single": "1",
 }  # fmt: skip
 """Words of a message for which a rewrite may have a number."""
 _RELATIVE = re.compile(
@@ -54,6 +60,7 @@ _RELATIVE = re.compile(
 )
 _MONTHS = {name[:3].casefold(): number for number, name in enumerate(calendar.month_name) if name}
 
+_CALENDAR = (Slot(name="day", type="date"), Slot(name="time", type="time"))
 _NEAR = 15
 """Days around the turn's date that a word such as "friday" may stand for."""
 
@@ -93,8 +100,8 @@ _FORM = words("a an the is are am please")
 
 _CURRENCY = re.compile("[$\u00a2\u00a3\u00a5\u20a0-\u20cf]")
 
-_LONG = 7
-"""Signs from which on a number may be written in parts, as telephone numbers and dates are."""
+_LONG, _PART = 7, 3
+"""Signs from which on a number may be written in parts, as telephone numbers and dates are, and of its least part."""
 
 _SPELT = re.compile(
     r"\b(?:zero|nought|oh|one|two|three|four|five|six|seven|eight|nine|double|triple|(?:thir|four|fif|six|seven|eigh|nine)"
@@ -104,33 +111,34 @@ _SPELT = re.compile(
 _SPELT_LEAST = 2
 """Number words, or single digits, from which on they may be one number that is spelt out."""
 
-_SHORT, _ALIKE = 4, 5
-"""Letters from which on a word counts as content, and letters in which two forms of one word agree."""
+_ALIKE, _FEW = 5, 3
+"""Letters in which two forms of one word agree, and words up to which a message may begin each with a capital."""
 
 
 def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     """Why a rewrite is refused; an empty text where it is faithful.
 
-    Numbers, ids, quoted texts and negations of the message have to be in the rewrite, unless the message itself
-    corrects them, and it brings no number and no word of content that neither the message nor its context has. Context
-    is what the turn shows, with the texts of its flows. Words are compared in English; in other languages only
-    their script is.
+    Names, numbers, ids, quotations and negations of the message have to be in the rewrite, unless the message itself
+    corrects them. The rewrite brings no name, number, date or quotation that neither message nor context has. Context
+    is what the turn shows. Ordinary words may change.
 
     Example:
-        >>> from jazzmine_dspy.models import FlowRegistry, Turn
+        >>> from jazzmine_dspy.models import FlowRegistry, Slot, Turn, reading_context
         >>> turn = Turn(text="and 5519?", history=[{"role": "user", "text": "where is order 4471?"}])
-        >>> unfaithful("Where is order 5519?", turn, FlowRegistry())
+        >>> unfaithful("When will order 5519 arrive?", turn, FlowRegistry())
         ''
         >>> unfaithful("Where is order 4471?", turn, FlowRegistry())
         'it drops a number of the message'
-        >>> unfaithful("Where is order 5519, the blue lamp?", turn, FlowRegistry())
-        'it brings words that neither the message nor its context has'
+        >>> unfaithful("Where is order 5519 for Ann?", turn, FlowRegistry())
+        'it brings a name that neither the message nor its context has'
     """
-    message = turn.text
+    message, context = turn.text, "\n".join(_context(turn))
+    source = f"{message}\n{context}"
     told = f" {_quoted(rewrite)} "
-    quotes = (next(filter(None, groups)) for groups in _QUOTE.findall(message))
-    if any(not re.search(rf"\W{re.escape(_quoted(quote))}\W", told) for quote in quotes):
+    if any(not re.search(rf"\W{re.escape(quote)}\W", told) for quote in _quotes(message)):
         return "it drops a quoted text of the message"
+    if any(quote not in _quoted(source) for quote in _quotes(rewrite)):
+        return "it brings a quoted text that neither the message nor its context has"
     numbers = _numbers(rewrite)
     newest = next((each.text for each in reversed(turn.history) if each.role == "assistant"), "")
     # The assistant may have numbered a list: "(1) pay it or (2) dispute it".
@@ -141,37 +149,75 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if paid and money - paid:
         return "it changes a currency of the message"
     if _swaps(message, rewrite):
-        return "it changes what the numbers of the message count"
-    context = "\n".join(_context(turn, flows))
-    near_days = _near_days(turn, message)
-    known = _numbers(f"{message}\n{context}")
-    for day in near_days:
-        known |= {*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year)}
+        return "it changes what the numbers or names of the message belong to"
+    said, times = _calendar(turn, flows)
+    days = [*_near_days(turn, message), *_days(source), *said]
+    known = (
+        _numbers(source)
+        | times
+        | _counts(source)
+        | {
+            part
+            for day in days
+            for part in (*_numbers(day.isoformat()), str(day.day), str(day.month), str(day.year))
+        }
+    )
     known |= {_MEANT[word] for word in _WORD.findall(message.casefold()) if word in _MEANT}
     spelt = _digits(message) if len(_SPELT.findall(message)) < _SPELT_LEAST else None
-    strange = [number for number in numbers if number not in known and not _is_part(number, known)]
+    # A date or a telephone number is brought whole, but for its country.
+    long = {
+        number: [one for one in known if len(one) >= max(_PART, len(number) - _PART)] for number in numbers
+    }
+    strange = [number for number in numbers if number not in known and not _is_part(number, long[number])]
+    # "one" may stand for a thing.
+    strange = [number for number in strange if number != "1" or re.search(r"(?<!\d)1(?!\d)", rewrite)]
     # "paul.h" may be "paul.h@inbox.com" if the context has such an address.
-    parts = {part.strip(".") for part in re.split(r"[^\w.+-]+", f"{message} {context}".casefold())}
+    parts = {part.strip(".") for part in re.split(r"[^\w.+-]+", source.casefold())}
     strange = [number for number in strange if "@" not in number or not {*number.split("@")} <= parts]
     if spelt is not None and any(len(number) < _SPELT_LEAST or number not in spelt for number in strange):
         return "it brings a number that neither the message nor its context has"
-    english = is_english(turn.locale) and not (is_foreign(message) and is_foreign(rewrite))
-    if english:
-        reason = changed_negation(message, rewrite, context, asked=bool(turn.clarifying))
-        if reason:
+    if _scripts(rewrite) - _scripts(source):
+        return "it is in a script that neither the message nor its context has"
+    if not is_english(turn.locale) or is_foreign(rewrite):
+        return ""
+    if language_of(message) == "en":
+        if reason := changed_negation(message, rewrite, context, turn.question, asked=bool(turn.clarifying)):
             return reason
-    days = " ".join(f"{day:%A %B}" for day in near_days)
-    if _brings_words(rewrite, f"{message}\n{context}\n{days}", english=english):
-        return "it brings words that neither the message nor its context has"
+        if any(name not in _name_words(rewrite) for name in _own_names(message)):
+            return "it drops a name of the message"
+    dates = " ".join(f"{day:%A %B}" for day in days)
+    if _names(rewrite) - _name_words(f"{source}\n{dates}\n{flows.currency}"):
+        return "it brings a name that neither the message nor its context has"
     return ""
+
+
+def _calendar(turn: Turn, flows: FlowRegistry) -> tuple[list[dt.date], set[str]]:
+    """The days and the times that a message names, in words too; a time at either half of the day."""
+    at = reading_context(flows, turn.date, turn.locale)
+    days, times = (
+        [
+            value
+            for each in slot.kind.readings(slot, normalize_english(turn.text), at)
+            for value in each.values
+        ]
+        for slot in _CALENDAR
+    )
+    hours = {(int(value[:2]) + later) % 24: value[3:] for value in times for later in (0, 12)}
+    clock = {f"{hour}:{minute}" for hour, minute in hours.items()} | {str(hour) for hour in hours}
+    return [dt.date.fromisoformat(value) for value in days], clock
+
+
+def _counts(text: str) -> set[str]:
+    """The numbers of a text as figures: "a hundred and ten" is 110."""
+    return {_bare(f"{plain_number(span.value)}") for span in numbers_in(text, ANYWHERE)}
 
 
 def _dated(rewrite: str) -> set[str]:
     """The days of a rewrite as a message may write them: "13 March" is 13/3, 13/03, 3/13 or 03/13."""
-    found = re.findall(
-        r"\b(\d{1,2})(?:st|nd|rd|th)? (?:of )?([a-z]{3,})|\b([a-z]{3,}) (\d{1,2})\b", rewrite.casefold()
-    )
-    days = [(first or last, _MONTHS.get((name or other)[:3])) for first, name, other, last in found]
+    text = rewrite.casefold()
+    days = re.findall(r"\b(\d{1,2})(?:st|nd|rd|th)? (?:of )?([a-z]{3,})", text)
+    days += [(day, name) for name, day in re.findall(r"\b([a-z]{3,}) (\d{1,2})\b", text)]
+    days = [(day, _MONTHS.get(name[:3])) for day, name in days]
     pairs = [(day, str(month)) for day, month in days if month]
     return {
         f"{a}{b}"
@@ -183,12 +229,47 @@ def _dated(rewrite: str) -> set[str]:
 
 
 def _swaps(message: str, rewrite: str) -> bool:
-    """Whether two numbers of the message count other things in the rewrite: "2 lamps, 3 kettles", "3 lamps"."""
+    """Whether numbers or names belong to other things in the rewrite: of "2 lamps and 3 kettles" it makes "3 lamps"."""
     if _CORRECTION.search(message):
         return False
     counted, told = _counted(message), _counted(rewrite)
     numbers, things = ({pair[place] for pair in counted} for place in (0, 1))
-    return any(pair not in counted and pair[0] in numbers and pair[1] in things for pair in told)
+    if any(pair not in counted and pair[0] in numbers and pair[1] in things for pair in told):
+        return True
+    ways, led = _ways(message), _ways(rewrite)
+    if any((_OTHER_WAY[way], name) in ways and (way, name) not in ways for way, name in led):
+        return True
+    said, rewritten = _by_name(message, rewrite), _by_name(rewrite, rewrite)
+    return any(
+        rewritten[name] & theirs and not rewritten[name] & mine
+        for name, mine in said.items()
+        if name in rewritten
+        for other, theirs in said.items()
+        if name != other and not mine & theirs
+    )
+
+
+_OTHER_WAY = {"to": "from", "from": "to"}
+
+
+def _ways(text: str) -> set[tuple[str, str]]:
+    """The words behind "from" and "to"."""
+    return {
+        (way, word) for way, word in re.findall(r"\b(from|to)\s+(?:the\s+)?([^\W\d_]{3,})", text.casefold())
+    }
+
+
+def _by_name(text: str, named: str) -> dict[str, set[str]]:
+    """The words of content that stand in the clause of each name, for names that have a clause to themselves."""
+    begun = {word.casefold() for word in re.findall(r"(?:^|[.!?]\s+)([^\W\d_a-z][^\W\d_]+)", named)}
+    names = _names(named) | begun - _LIGHT
+    found: dict[str, set[str]] = {}
+    for clause in re.split(r"[,;.!?]|\band\b|\bbut\b", text.casefold()):
+        spoken = {word for word in _WORD.findall(clause) if word not in _LIGHT}
+        own = spoken & names
+        if len(own) == 1:
+            found.setdefault(own.pop(), set()).update(spoken - names)
+    return found
 
 
 def _counted(text: str) -> set[tuple[str, str]]:
@@ -211,6 +292,11 @@ def says_the_same(rewrite: str, message: str) -> bool:
 def _all_words(text: str) -> list[str]:
     said = (word.removesuffix("'s") for word in plain(text).split())
     return sorted(word for word in said if word not in _FORM)
+
+
+def _quotes(text: str) -> list[str]:
+    """What a text quotes."""
+    return [_quoted(next(filter(None, groups))) for groups in _QUOTE.findall(text)]
 
 
 def _quoted(text: str) -> str:
@@ -240,7 +326,7 @@ def _is_part(number: str, known: Iterable[str]) -> bool:
     return any(
         ((number.isdigit() or other.isdigit()) and _figures(number) == _figures(other))
         or (":" in number + other and _hour(number) == _hour(other))
-        or (max(len(number), len(other)) >= _LONG and (number in other or other in number))
+        or (max(len(number), len(other)) >= _LONG and (number in other or other.lstrip("0") in number))
         for other in known
     )
 
@@ -293,9 +379,16 @@ def _near_days(turn: Turn, message: str) -> list[dt.date]:
     return [turn.date + dt.timedelta(days=n) for n in apart]
 
 
-def _context(turn: Turn, flows: FlowRegistry) -> Iterator[str]:
-    """All texts that a rewrite may draw on besides the message."""
-    for message in turn.history:
+def _days(text: str) -> Iterator[dt.date]:
+    """The dates in normal form in a text."""
+    for match in re.findall(r"\b\d{4}-\d\d-\d\d\b", text):
+        with suppress(ValueError):
+            yield dt.date.fromisoformat(match)
+
+
+def _context(turn: Turn) -> Iterator[str]:
+    """All texts that a rewrite may draw on besides the message; of the history what an open question asks last."""
+    for message in turn.history if turn.confirming is None else turn.history[-1:]:
         yield from (message.text, message.enhanced or "")
     yield from (*turn.history_summaries, *turn.episode_summaries, *turn.explicit_context)
     for entity in turn.entities:
@@ -305,12 +398,7 @@ def _context(turn: Turn, flows: FlowRegistry) -> Iterator[str]:
     yield from _texts(thaw(turn.slots))
     yield from _texts(thaw(turn.paused_slots))
     yield from _texts(thaw(turn.user_attributes))
-    names = {turn.flow, turn.offering, *turn.paused, *turn.clarifying}
-    yield from flows
-    for flow in (flows[name] for name in names if name is not None and name in flows):
-        yield from (flow.name, flow.description or "", flow.condition or "", *flow.examples)
-        for slot in flow.slots:
-            yield from (slot.name, slot.description or "", slot.ask or "", *map(str, slot.options or ()))
+    yield from (turn.flow or "", turn.offering or "", *turn.paused, *turn.clarifying)
 
 
 def _texts(data: Any) -> Iterator[str]:
@@ -326,23 +414,58 @@ def _texts(data: Any) -> Iterator[str]:
         yield str(data)
 
 
-def _brings_words(rewrite: str, known: str, *, english: bool) -> bool:
-    """Whether a rewrite has a word of content, or a script, that is not in a text."""
-    if _scripts(rewrite) - _scripts(known):
-        return True
-    if not english:
-        return False
-    heads = {word[:_ALIKE] for word in _content(known.replace("_", " "))}
-    starts = {head[:_SHORT] for head in heads if len(head) <= _SHORT}
-    return any(
-        word[:_ALIKE] not in heads and word[:_SHORT] not in starts and word not in known.casefold()
-        for word in _content(rewrite)
-        if word not in _LIGHT and len(word) >= _SHORT and _scripts(word) == {"LATIN"}
-    )
+_NAME = re.compile(r"(?<![\w@.])\d*[^\W\d_a-z][^\W\d_]*(?:['\u2019-][^\W\d_]+)*(?![@\w])")
+_BEGINS = re.compile(r"(?:^|[.!?:;\n\u2026\u2014\u2013\"\u201c(])\s*$")
+_GREETS = re.compile(r"\b(?:hi|hiya|hello|hey|dear|thanks|thank you|thx|cheers|ta|sorry)\W+$", re.IGNORECASE)
+_NO_NAMES = words(
+    "i i'm i'd i'll i've ok id tv pin yes no please thanks hi hello well oh god jesus christ lord gosh sir madam "
+    "english german french spanish italian portuguese dutch polish turkish russian"
+)
+_DATED_WORDS = frozenset(
+    name.casefold()
+    for names in (calendar.day_name, calendar.month_name, calendar.day_abbr, calendar.month_abbr)
+    for name in names
+)
 
 
-def _content(text: str) -> set[str]:
-    return {word for word in plain(text).split() if word.isalpha()}
+def _names(text: str) -> set[str]:
+    """The names in a text, as far as capitals tell: words inside a sentence, and one at its start before another."""
+    found, first = set[str](), ""
+    for match in _NAME.finditer(text):
+        word = match[0].casefold().removesuffix("'s").removesuffix("\u2019s")
+        begins = _BEGINS.search(text[: match.start()]) is not None
+        if not begins and word not in _NO_NAMES:
+            found |= {word, *([first] if first and first not in _NO_NAMES | _LIGHT else [])}
+        first = (
+            word
+            if begins and text[match.end() :][:1] == " " and text[match.end() + 1 :][:1].isupper()
+            else ""
+        )
+    return found
+
+
+def _own_names(message: str) -> set[str]:
+    """The names that a message gives and does not take back. Emphasis, greetings and days are none."""
+    words_ = _WORD.findall(message)
+    shouted = sum(word[0].isupper() for word in words_) > len(words_) / 2 and len(words_) > _FEW
+    if shouted:
+        return set()
+    return {
+        word
+        for word in _names(message) - _DATED_WORDS
+        if (match := re.search(rf"\b{re.escape(word)}\b", message, re.IGNORECASE)) is not None
+        and not match[0].isupper()
+        and not _GREETS.search(message[: match.start()])
+        and not _CORRECTION.search(message[match.end() :])
+        and not _REFUSED.search(message[: match.start()][-40:])
+    }
+
+
+def _name_words(text: str) -> set[str]:
+    """The words of a text with which names are compared."""
+    found = {match.casefold() for match in re.findall(r"\w+(?:['\u2019-]\w+)*", text.replace("_", " "))}
+    bare = {word.removesuffix("'s").removesuffix("\u2019s") for word in found}
+    return found | bare | {part for word in bare for part in re.split("['\u2019-]", word)}
 
 
 def _scripts(text: str) -> set[str]:

@@ -38,11 +38,12 @@ def finish(state: TurnState, answer: Decided) -> TurnDecision:
     if state.recall_failure and stages["select"].source != "rule":
         stages["select"] = _degraded(stages["select"], [state.recall_failure])
     refused: list[str] = []
+    by_lm = stages["understand"].source == "lm"
     enhancement, selection, commands = merge(
-        turn, state.registry, answer.enhancement, selection, answer.commands, refused
+        turn, state.registry, answer.enhancement, selection, answer.commands, refused, by_lm=by_lm
     )
     if refused and stages["understand"].source not in ("rule", "local", "fallback"):
-        stages["understand"] = _with_reasons(stages["understand"], refused)
+        stages["understand"] = _with_refused(stages["understand"], refused)
     if "intent" not in answer.fields:
         enhancement = enhancement.model_copy(update={"intent": derived_intent(turn, commands)})
     if unanswered := [name for name in FIELDS if name not in answer.fields]:
@@ -53,9 +54,11 @@ def finish(state: TurnState, answer: Decided) -> TurnDecision:
     # The neutral default during an outage is not an observed sentiment.
     unread = stages["enhance"].degraded
     scores = [] if unread else [*turn.recent_sentiments, enhancement.sentiment_score]
-    problems = tuple(turn_problems(turn, state.registry))
+    problems = tuple(turn_problems(turn, state.registry, state.with_selected(selection.flows).slots))
     if problems:
-        log.warning("the turn contradicts the registry or itself: %s", "; ".join(problems))
+        log.warning(
+            "the turn lacks something, or contradicts the registry or itself: %s", "; ".join(problems)
+        )
     return TurnDecision(
         enhancement=enhancement,
         selection=selection,
@@ -90,6 +93,12 @@ def with_causes(answer: Decided, causes: Sequence[str]) -> Decided:
 
 def _degraded(record: StageRecord, causes: Sequence[str]) -> StageRecord:
     return _with_reasons(record, causes).model_copy(update={"degraded": True})
+
+
+def _with_refused(record: StageRecord, reasons: Sequence[str]) -> StageRecord:
+    """Name refused parts in a record, each once."""
+    refused = tuple(dict.fromkeys((*record.refused, *reasons)))
+    return _with_reasons(record, reasons).model_copy(update={"refused": refused})
 
 
 def _with_reasons(record: StageRecord, reasons: Sequence[str]) -> StageRecord:

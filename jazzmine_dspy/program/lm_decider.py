@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, cast
 
 from dspy.utils.exceptions import AdapterParseError
@@ -36,8 +37,10 @@ from jazzmine_dspy.program.lm_requests import (
     slots_in_play,
 )
 from jazzmine_dspy.program.local.decider import undenied
+from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.render import CUT, Addresses
+from jazzmine_dspy.program.retries import Retries, asked_again, retried
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS
@@ -56,16 +59,23 @@ class LMDecider(Decider):
         owner: Provides the predictors.
         strict: Whether failures raise, as optimizers need.
         stages: The stages to answer.
+        ids: Names of flows by ids and names that count as their letters.
     """
 
     name = "lm"
 
     def __init__(
-        self, owner: ProgramModule, *, strict: bool = False, stages: Sequence[Stage] = STAGES
+        self,
+        owner: ProgramModule,
+        *,
+        strict: bool = False,
+        stages: Sequence[Stage] = STAGES,
+        ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._owner = owner
         self._strict = strict
         self._stages = tuple(stages)
+        self._ids = ids
 
     def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:  # noqa: ARG002
         """Ask for all stages.
@@ -74,7 +84,7 @@ class LMDecider(Decider):
             LMUnansweredError: the language model was not answering, where outages are borne.
             PredictFailed: a call failed, where failures raise.
         """
-        draft = Draft(state, deadline, self._strict, self._stages)
+        draft = self._draft(state, deadline)
         while (call := draft.next_call()) is not None:
             try:
                 draft.take(ask(call, self._owner, state.bindings, deadline))
@@ -93,7 +103,7 @@ class LMDecider(Decider):
 
     async def adraft(self, state: TurnState, deadline: Deadline) -> Draft:
         """Return the draft that :meth:`adecide` builds its answer from."""
-        draft = Draft(state, deadline, self._strict, self._stages)
+        draft = self._draft(state, deadline)
         # Building a call may run recall, so it does not block the loop.
         while (call := await in_thread(draft.next_call)) is not None:
             try:
@@ -101,6 +111,10 @@ class LMDecider(Decider):
             except Exception as error:
                 draft.fail(call, error)
         return draft
+
+    def _draft(self, state: TurnState, deadline: Deadline) -> Draft:
+        retries = None if self._strict else Retries(state.bindings.lm_for())
+        return Draft(state, deadline, self._strict, self._stages, self._ids, retries)
 
 
 @dataclass
@@ -112,12 +126,16 @@ class Draft:
         deadline: The deadline of the turn.
         strict: Whether failures raise.
         stages: The stages to answer.
+        ids: Names of flows by ids and names that count as their letters.
+        retries: Allows a second call for parts that are refused; None allows none.
     """
 
     state: TurnState
     deadline: Deadline
     strict: bool = False
     stages: tuple[Stage, ...] = STAGES
+    ids: Mapping[str, str] = field(default_factory=dict)
+    retries: Retries | None = None
     enhancement: Enhancement | None = None
     selection: Selection | None = None
     commands: tuple[Command, ...] | None = None
@@ -126,6 +144,9 @@ class Draft:
     invented: tuple[str, ...] = ()
     _began: float = 0.0
     _addresses: Addresses | None = None
+    _call: PredictorCall | None = None
+    _reasons: dict[Stage, tuple[str, ...]] = field(default_factory=dict)
+    """Why parts of the last answer were refused."""
 
     def __post_init__(self) -> None:
         asks = self.state.policy.asks
@@ -139,7 +160,11 @@ class Draft:
         return self.state.policy.shape == "fused"
 
     def next_call(self) -> PredictorCall | None:
-        """Return the next call to make; None when all stages are done."""
+        """Return the next call to make; None when all stages are done. Refused parts are asked for once more."""
+        if self._reasons and self._call is not None and self.retries is not None and self.retries.allow():
+            self.retries, self._began = None, self.deadline.milliseconds()
+            return asked_again(self._call, [why for reasons in self._reasons.values() for why in reasons])
+        self._reasons = {}
         if not self._left:
             return None
         predictor = "fused" if self.fused else self._left[0]
@@ -157,7 +182,8 @@ class Draft:
         self._began = self.deadline.milliseconds()
         if self.state.policy.wording == "full":
             self._addresses = addresses_of(self.state, predictor)
-        return request_for(self.state, predictor)
+        self._call = request_for(self.state, predictor)
+        return self._call
 
     @property
     def _rewrite(self) -> str:
@@ -170,10 +196,46 @@ class Draft:
             outputs = {**predicted.outputs, "enhanced_query": self.state.turn.text}
             predicted = replace(predicted, outputs=outputs)
         elapsed, calls = self.deadline.milliseconds() - self._began, predicted.calls
-        for stage in self._pop_stages():
+        if self._reasons:
+            self._take_again(predicted, elapsed)
+            return
+        stages = self._pop_stages()
+        for stage in stages:
             self.records[stage] = self._read(stage, predicted, elapsed, calls)
             # The first stage of a call records its time and cost.
             elapsed, calls = 0.0, ()
+        self._reasons = {stage: reasons for stage in stages if (reasons := self._refused(stage))}
+
+    def _refused(self, stage: Stage) -> tuple[str, ...]:
+        """Why parts of a stage's answer cannot be used."""
+        one = self.records[stage]
+        reasons = one.refused or ((one.cause or "",) if one.degraded else ())
+        if stage == "understand" and self.commands is not None and self.selection is not None:
+            refused: list[str] = []
+            turn, enhancement = self.state.turn, self.enhancement or Enhancement(enhanced_query="")
+            merge(turn, self.state.registry, enhancement, self.selection, self.commands, refused, by_lm=True)
+            reasons = (*reasons, *refused)
+        return reasons
+
+    def _take_again(self, predicted: Predicted, elapsed: float) -> None:
+        """Take what was refused from a second answer, where it stands there; the rest stays as it was said first."""
+        calls = predicted.calls
+        for stage, why in self._reasons.items():
+            enhancement, others = self.enhancement, (self.selection, self.commands, self.invented)
+            first, self.records[stage] = self.records[stage], self._read(stage, predicted, 0.0, ())
+            again = self._refused(stage)
+            if stage == "enhance" and enhancement is not None and self.enhancement is not None:
+                fields = {reason.partition(":")[0] for reason in why} - {
+                    each.partition(":")[0] for each in again
+                }
+                update = {name: getattr(self.enhancement, name) for name in fields & self.answered}
+                self.enhancement = enhancement.model_copy(update=update)
+            elif again:
+                self.enhancement, (self.selection, self.commands, self.invented) = enhancement, others
+            stands = first if again else self.records[stage]
+            self.records[stage] = retried(stands, first, why, elapsed, calls)
+            elapsed, calls = 0.0, ()
+        self._reasons = {}
 
     def fail(self, call: PredictorCall, error: Exception) -> None:
         """Record why a call failed; readable parts of its answer are used.
@@ -183,6 +245,14 @@ class Draft:
             PredictFailed: any other failure, where failures raise.
         """
         failure = error if isinstance(error, PredictFailed) else PredictFailed(error)
+        if self._reasons:
+            # The first answer stands as far as it could be used.
+            elapsed, calls = self.deadline.milliseconds() - self._began, failure.calls
+            for stage, why in self._reasons.items():
+                self.records[stage] = retried(self.records[stage], self.records[stage], why, elapsed, calls)
+                elapsed, calls = 0.0, ()
+            self._reasons = {}
+            return
         if isinstance(failure.error, LMUnansweredError):
             # An evaluation must not count another decider's answer as the model's.
             raise failure.error from error
@@ -198,9 +268,12 @@ class Draft:
             self.take(Predicted(answer_error.readable, calls, answer_error.refused))
             return
         elapsed = self.deadline.milliseconds() - self._began
-        for stage in self._pop_stages():
+        stages = self._pop_stages()
+        for stage in stages:
             self.records[stage] = record("lm", 0.0, elapsed, calls, cause=f"lm: {format_error(answer_error)}")
             elapsed, calls = 0.0, ()
+        if isinstance(answer_error, AnswerError):
+            self._reasons = {stage: (format_error(answer_error),) for stage in stages}
 
     def decided(self) -> Decided:
         """The answer."""
@@ -243,7 +316,7 @@ class Draft:
             cause = "; ".join(invalid)
             return record("lm", trust, elapsed, calls, cause=cause, refused=refused)
         if stage == "select":
-            self.selection, self.invented = _selection(outputs["flows"], self.state)
+            self.selection, self.invented = _selection(outputs["flows"], self.state, self.ids)
             if self.selection is None:
                 problem = f"lm: no such flow was offered ({len(self.invented)} named)"
                 return record("lm", 0.0, elapsed, calls, cause=problem)
@@ -282,14 +355,20 @@ def _typed_error(error: Exception, predictor: str) -> Exception:
     return CONTRACTS[cast("PredictorName", predictor)].error(problem, remedy="Ask again.")
 
 
-def _selection(letters: Sequence[str], state: TurnState) -> tuple[Selection | None, tuple[str, ...]]:
-    """Return the selection of the answered letters, None if all are invented, and the invented letters."""
-    by_letter = dict(zip(ALIASES, (c.name for c in offered(state)), strict=False))
+def _selection(
+    letters: Sequence[str], state: TurnState, ids: Mapping[str, str]
+) -> tuple[Selection | None, tuple[str, ...]]:
+    """Return the selection of the answered letters or ids, None if all are invented, and the invented ones."""
+    open_to = [one.name for one in offered(state)]
+    by_letter = dict(zip(ALIASES, open_to, strict=False))
+    by_id = {key: name for key, name in ids.items() if name in open_to}
     # A model without an enforced schema writes "none" instead of an empty list.
     letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
     in_doubt = state.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
     letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if in_doubt else letters
-    names = [by_letter.get(letter.strip().rstrip(".:").upper()) for letter in letters]
+    names = [
+        by_letter.get(letter.strip().rstrip(".:").upper()) or by_id.get(letter.strip()) for letter in letters
+    ]
     known = list(dict.fromkeys(name for name in names if name))
     invented = [letter.strip()[:60] for letter, name in zip(letters, names, strict=True) if not name]
     # Half of a surrogate pair cannot be stored.

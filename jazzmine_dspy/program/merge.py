@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import cast
 
 from jazzmine_dspy.models import Enhancement, Flow, FlowRegistry, Selection, Slot, Turn, reading_context
+from jazzmine_dspy.models.agreement import denies_yes, stance
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import (
     Clarify,
@@ -29,6 +30,8 @@ def merge(
     selection: Selection,
     commands: Sequence[Command],
     refused: list[str] | None = None,
+    *,
+    by_lm: bool = False,
 ) -> tuple[Enhancement, Selection, list[Command]]:
     """Reconcile what the stages say.
 
@@ -41,12 +44,14 @@ def merge(
     What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last (two first
     lists are one), of staying and leaving the last. A value that a flow holds is corrected, one that it lacks is set. A
     change at an open yes or no is a no that names the first slot; a yes stands behind the values said with it. A yes
-    in whose message nothing agrees, or something speaks against it, is no yes.
+    in whose message nothing agrees, or something speaks against it, is no yes. A language model's yes stands, unless
+    the message denies it, and next to a change too.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
 
     Args:
         refused: Takes the reasons for which commands are left out that the message or the state does not allow.
+        by_lm: Whether a language model read the commands.
     """
     refused = [] if refused is None else refused
     running = registry.get(turn.flow) if turn.flow else None
@@ -54,7 +59,7 @@ def merge(
     commands = [cast(Command, c.resolve(turn, awaited)) for c in commands]
     kept: list[Command] = []
     for command in commands:
-        if command.understood and agreed(command, turn):
+        if command.understood and agreed(command, turn, by_lm=by_lm):
             kept.append(command)
         elif command.type == "affirm" and command.fits(turn):
             refused.append("affirm: the message does not agree to what is asked")
@@ -85,12 +90,12 @@ def merge(
         commands, turn, current, others, reading_context(registry, turn.date, turn.locale), refused
     )
     merged = _once_meant([c for c in kept if c.order == "leave"], turn)
-    own = [c for c in given[""] if agreed(c, turn)]
+    own = [c for c in given[""] if agreed(c, turn, by_lm=by_lm)]
     anew = [c for c in kept if c.restarts][:1] if turn.flow else []
     if anew:
         merged += [*anew, *_finally([c for c in own if isinstance(c, SlotValue)], FrozenMap())]
     elif turn.flow not in left:
-        merged += _answered(_finally(own, turn.slots, turn.awaiting), turn)
+        merged += _answered(_finally(own, turn.slots, turn.awaiting), turn, by_lm=by_lm)
     for command in _once_meant(opening, turn):
         name = command.opens(turn) or ""
         # What a paused flow holds, if the turn says so.
@@ -108,12 +113,18 @@ def merge(
     return _flags(turn, enhancement, merged), selection.model_copy(update=update), merged
 
 
-def agreed(command: Command, turn: Turn) -> bool:
-    """Whether the state leaves room for a command; for a yes also the words of the message, whoever reads one there."""
+def agreed(command: Command, turn: Turn, *, by_lm: bool = False) -> bool:
+    """Whether the state leaves room for a command; for a yes also the words of the message.
+
+    A rule needs words or signs of agreement. The yes of a language model stands unless the message denies it.
+    """
     if not command.fits(turn):
         return False
-    stance = turn.stance if command.type == "affirm" else None
-    return stance is None or (stance.hints and not notes_pause(turn))
+    if command.type != "affirm" or turn.confirming is None:
+        return True
+    if by_lm:
+        return not denies_yes(turn.text, turn.question)
+    return stance(turn.text, turn.question).hints and not notes_pause(turn)
 
 
 def _by_flow(
@@ -241,12 +252,15 @@ def _finally(
     return result
 
 
-def _answered(commands: Sequence[Command], turn: Turn) -> list[Command]:
-    """What the running flow gets, with one answer to the open question: the last, or a no where something changes."""
+def _answered(commands: Sequence[Command], turn: Turn, *, by_lm: bool) -> list[Command]:
+    """What the running flow gets, with one answer to the open question: the last, or a no where something changes.
+
+    A language model's yes stands next to a change: the machine applies the change and puts the question once more.
+    """
     rest = [c for c in commands if not c.answers]
     answer = [c for c in commands if c.answers][-1:]
     changes = [c for c in rest if c.changes]
-    if turn.confirming is not None and changes:
+    if turn.confirming is not None and changes and not (by_lm and answer and answer[0].closes):
         answer = [Deny(slot=changes[0].slot_name)]
     behind = bool(answer) and answer[0].closes
     return list(dict.fromkeys([*([] if behind else answer), *rest, *(answer if behind else [])]))

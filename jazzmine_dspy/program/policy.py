@@ -20,7 +20,7 @@ from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
 
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-PolicyName = Literal["shipped", "local", "lm", "fallback"]
+PolicyName = Literal["shipped", "local", "lm", "cascade", "fallback"]
 Positive = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Gate = Positive | None
 Deciders = tuple[tuple[SourceKind, Gate], ...]
@@ -132,13 +132,26 @@ class Policy(Value):
         return type(self).model_validate({**dict(self), **(update or {})})
 
     def named(self, name: PolicyName) -> Policy:
-        """This policy, or one with a single decider: ``local``, ``lm``, or the ``fallback`` of rules and recall alone.
+        """This policy, or another order of deciders.
+
+        Args:
+            name: ``shipped``: this one. ``local``, ``lm`` or ``fallback`` (rules and recall): that decider alone.
+                ``cascade``: the local decider with its gate, then the language model; this one where a decider
+                stands before the language model already.
 
         Raises:
             InputError: no policy has that name.
+
+        Example:
+            >>> Policy(deciders=(("local", 0.8),)).named("cascade").deciders
+            (('local', 0.8), ('lm', None))
         """
-        if name == "shipped":
+        if name == "shipped" or (name == "cascade" and "lm" in self.names[1:]):
             return self
-        if name in ("local", "lm", "fallback"):
-            return self.model_copy(update={"deciders": ((name, None),), "enhance": "decider"})
-        raise InputError(f"No policy is named {name!r}", remedy="Use shipped, local, lm or fallback.")
+        deciders: Deciders = ((name, None),)
+        if name == "cascade":
+            deciders = (("local", dict(self.deciders).get("local")), ("lm", None))
+        elif name not in ("local", "lm", "fallback"):
+            remedy = "Use shipped, local, lm, cascade or fallback."
+            raise InputError(f"No policy is named {name!r}", remedy=remedy)
+        return self.model_copy(update={"deciders": deciders, "enhance": "decider"})

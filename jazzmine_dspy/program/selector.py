@@ -134,7 +134,9 @@ class FlowSelector:
             InputError: an empty query, or one over the limit, or a candidate that is none.
         """
         summaries = [episode_summaries] if isinstance(episode_summaries, str) else episode_summaries or ()
-        turn = as_turn(None, enhanced_query).model_copy(update={"episode_summaries": recent(summaries)})
+        turn = as_turn(None, enhanced_query).model_copy(
+            update={"date": None, "episode_summaries": recent(summaries)}
+        )
         deadline = Deadline(self.deadline, self._program.bindings.clock)
         result = FlowSelectionResult()
         offered: list[_Candidate] = []
@@ -179,7 +181,9 @@ class FlowSelector:
         cause = ""
         calls: tuple[LMCall, ...] = ()
         if state.bindings.lm_for() is not None and state.policy.asks("select"):
-            draft = await LMDecider(self._program, stages=("select",)).adraft(state, deadline)
+            draft = await LMDecider(self._program, stages=("select",), ids=self._names).adraft(
+                state, deadline
+            )
             result.invented_ids = list(draft.invented)
             by_lm = draft.records.get("select")
             if draft.selection is not None and by_lm is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ from jazzmine_dspy.models import (
     reading_context,
 )
 from jazzmine_dspy.models.errors import EmbeddingError, InputError, MemoryUnavailableError, format_error
+from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus, NLUContext, Turn
 from jazzmine_dspy.program.bindings import LOADING_S, Bindings
 from jazzmine_dspy.program.deadline import Deadline, deadline_error, within
@@ -34,6 +36,9 @@ T = TypeVar("T")
 
 CANDIDATES = 10
 """Number of flows that recall returns and that a decision lists."""
+
+_TWO_DAYS = (dt.date(2026, 3, 4), dt.date(2027, 8, 19))
+"""A day that differs with the date of the turn is relative to it."""
 
 
 @dataclass(frozen=True)
@@ -241,15 +246,20 @@ def _written(value: Any) -> list[str]:
 def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None) -> Turn:
     """A turn from a turn, from its plain form, from a bare text, or from a context and the text that it lacks.
 
+    A bare text and a context without a date are said today, by the machine's local date; a turn stays as it is.
+
     Raises:
         InputError: nothing is given, both are, or what is given is no turn: a text that is empty or over the limit.
 
     Example:
-        >>> as_turn("hello") == as_turn(None, "hello") == as_turn({"text": "hello"})
+        >>> as_turn("hello") == as_turn(None, "hello") == Turn(text="hello", date=dt.date.today())
+        True
+        >>> as_turn({"text": "hello"}) == Turn(text="hello")
         True
     """
     if isinstance(turn, NLUContext):
-        return turn.turn(None if text is None else as_turn(text).text)
+        said = turn.turn(None if text is None else as_turn(text).text)
+        return said if said.date else said.model_copy(update={"date": dt.date.today()})
     if turn is not None and text is not None:
         raise InputError("Both a turn and a text are given", remedy="Pass one of them.")
     if isinstance(turn, Turn):
@@ -271,7 +281,7 @@ def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None
         )
     if not given.strip():
         raise InputError("The text is empty", where="text", remedy="Pass what the user wrote.")
-    return _validated({"text": given})
+    return _validated({"text": given, "date": dt.date.today()})
 
 
 def _validated(fields: dict[str, Any], where: str = "") -> Turn:
@@ -283,8 +293,13 @@ def _validated(fields: dict[str, Any], where: str = "") -> Turn:
         raise InputError(str(first["msg"]), where=place, remedy="Correct this field.") from error
 
 
-def turn_problems(turn: Turn, registry: Mapping[str, Flow]) -> Iterator[str]:
+def turn_problems(turn: Turn, registry: Mapping[str, Flow], slots: Iterable[Slot] = ()) -> Iterator[str]:
     """The problems of a turn, each as a sentence.
+
+    Args:
+        turn: The turn.
+        registry: The flows.
+        slots: What the message may fill; a date that only the turn's own could anchor is a problem.
 
     Example:
         >>> from jazzmine_dspy.models import FlowRegistry, Turn
@@ -310,3 +325,11 @@ def turn_problems(turn: Turn, registry: Mapping[str, Flow]) -> Iterator[str]:
         yield f"confirming: no flow is called {turn.confirming.flow!r}"
     if turn.status is ConversationStatus.AWAITING_CONFIRMATION and turn.confirming is None:
         yield "status: a confirmation is awaited, but 'confirming' does not say which"
+    if turn.date is None:
+        for slot in (slot for slot in slots if slot.kind.dated):
+            first, second = (
+                call_type(slot, "find_values", turn.text, [], reading_context(registry, day, turn.locale))
+                for day in _TWO_DAYS
+            )
+            if first and first != second:
+                yield f"date: the turn has none, and the message gives {slot.name!r} a day that counts from it"

@@ -38,6 +38,8 @@ from jazzmine_dspy.signatures.contract import CONTRACTS, with_overrides, without
 class TurnProgram(DecidingModule):
     """Decides one turn. Pure: no store, no clock, no global; what it asks of the world is bound with :meth:`bind`.
 
+    A bare text and an ``NLUContext`` without a date are dated today; a ``Turn`` is decided as it is.
+
     Args:
         registry: The flows to choose from.
         policy: Shape, and the deciders in their order.

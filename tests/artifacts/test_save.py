@@ -40,11 +40,13 @@ def test_what_is_bound_is_named_and_no_more(program: TurnProgram, tmp_path: Path
     program.bind(lm=dspy.LM("openai/private", api_base="https://lm.example.org/v1", api_key="sk-hunter2"))
     folder = save(program, tmp_path / "orders")
     manifest = read_manifest(folder)
-    assert manifest["lm"] == {"model": "openai/private"}
+    settings = {"api_base": "https://lm.example.org/v1"}
+    assert manifest["lm"] == {"model": "openai/private", "settings": settings}
     assert manifest["embedder"]["model"] == "minilm"
     data = b"".join(path.read_bytes() for path in folder.iterdir())
     assert b"hunter2" not in data
-    assert b"example.org" not in data
+    program.bind(lm=dspy.LM("openai/private", api_base="https://me:hunter2@lm.example.org/v1"))
+    assert read_manifest(save(program, tmp_path / "again"))["lm"]["settings"] == {}
 
 
 def test_the_examples_of_the_bound_recall_are_kept(program: TurnProgram, tmp_path: Path) -> None:

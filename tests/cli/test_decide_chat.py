@@ -77,7 +77,7 @@ def test_another_model_is_named_with_a_warning(
 
     def fake(name: str, **settings: Any) -> Any:
         seen.append((name, settings))
-        return Refusing("openai/fake")
+        return Refusing(name)
 
     monkeypatch.setattr("jazzmine_dspy.lm.resolve_lm", fake, raising=False)
     folder = asking("openai/first")

@@ -10,6 +10,8 @@ import pytest
 from jazzmine_dspy.datasets import Example, Labels
 from jazzmine_dspy.eval import commands_f1, score_turn, stage_score, summarise
 from jazzmine_dspy.eval.equality import command_keys, held_after
+from jazzmine_dspy.eval.feedback import feedback
+from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models import COMMAND_KINDS, STAGES, Selection, Turn, TurnDecision, command
 
 Gold = Callable[..., TurnDecision]
@@ -66,7 +68,9 @@ def _mutations(decision: TurnDecision, labels: Labels) -> dict[str, TurnDecision
     slots = [index for index, one in enumerate(commands) if one.type in ("set_slot", "correct_slot")]
     spoilt: dict[str, TurnDecision | None] = {}
     turned = commands[::-1]
-    spoilt["reversed"] = decision.model_copy(update={"commands": turned}) if turned != commands else None
+    # The order of a flow's values says nothing.
+    same = turned == commands or len(slots) == len(commands)
+    spoilt["reversed"] = None if same else decision.model_copy(update={"commands": turned})
     if slots:
         at = slots[-1]
         other = commands[at].model_copy(update={"value": "something else entirely"})
@@ -220,6 +224,53 @@ def test_command_arguments() -> None:
     assert not _same(
         {"type": "set_slot", "name": "a", "value": 1}, {"type": "correct_slot", "name": "a", "value": 1}
     )
+
+
+def _keys(turn: Turn, *said: str) -> list[Any]:
+    """The keys of commands as in "set a 1", "start b", "deny"."""
+    commands = []
+    for type_, name, value in ((*one.split(), "", "")[:3] for one in said):
+        key = "flow" if type_ == "start_flow" else "slot" if type_ == "deny" else "name"
+        commands.append(
+            command({"type": type_, **({key: name} if name else {}), **({"value": value} if value else {})})
+        )
+    return command_keys(commands, turn)
+
+
+@pytest.mark.row("V1")
+def test_values_of_one_flow_compare_as_a_set_and_all_else_in_order() -> None:
+    turn = _turn(flow="move", slots={"city": "Leeds"})
+    first, second, third = "set_slot a 1", "set_slot b 2", "correct_slot city York"
+    assert _keys(turn, first, second, third) == _keys(turn, third, second, first)
+    assert _keys(turn, first, second) != _keys(turn, first)
+    assert _keys(turn, first, "set_slot a 2") != _keys(turn, "set_slot a 2", first)
+    assert _keys(turn, first, "affirm") != _keys(turn, "affirm", first)
+    assert _keys(turn, first, "clear_slot city", second) != _keys(turn, second, "clear_slot city", first)
+    start = "start_flow call"
+    assert _keys(turn, start, first, second) == _keys(turn, start, second, first)
+    assert _keys(turn, first, start, second) != _keys(turn, second, start, first)
+    assert _keys(turn, start, first) != _keys(turn, first, start)
+    named = [
+        command({"type": "set_slot", "name": name, "value": "1", "flow": flow}) for name, flow in ("am", "bn")
+    ]
+    assert command_keys(named, turn) != command_keys(named[::-1], turn)
+    own = [named[0].model_copy(update={"flow": flow}) for flow in (None, "move")]
+    other = command({"type": "set_slot", "name": "z", "value": "1"})
+    assert command_keys([own[0], other], turn) == command_keys([other, own[1]], turn)
+
+
+@pytest.mark.row("V1")
+def test_the_order_of_values_costs_no_score_and_draws_no_feedback(gold: Gold) -> None:
+    turn = _turn(flow="move")
+    values = [{"type": "set_slot", "name": name, "value": "1"} for name in "abc"]
+    labels = _labels(commands=[*values, {"type": "affirm"}])
+    answer = gold(_labels(commands=[*values[::-1], {"type": "affirm"}]), turn)
+    scores = score_turn(answer, labels, turn)
+    assert _value(scores, "commands_exact") == commands_f1(answer, labels, turn) == 1.0
+    assert stage_score("understand", answer, labels, turn) == Objective().smooth(answer, labels, turn) == 1.0
+    assert feedback(answer, "", labels, turn) == []
+    late = gold(_labels(commands=[{"type": "affirm"}, *values]), turn)
+    assert feedback(late, "", labels, turn)[0].startswith("expected the commands in this order: set_slot a=1")
 
 
 @pytest.mark.row("V1")

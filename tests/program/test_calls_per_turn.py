@@ -1,4 +1,7 @@
-"""P3: a turn costs one call of a language model at most in the fused shape, and three in the staged one."""
+"""P3: a turn costs one call of a language model at most in the fused shape, and three in the staged one.
+
+One more asks once again for what was refused.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,9 @@ def test_a_turn_costs_no_more_calls_than_its_shape_promises(
 ) -> None:
     lm = speak(**ANSWERS[answers])
     decision = make_program(lm, shape).decide(turn)
-    assert 0 < lm.engine.calls <= most
+    retried = sum(bool(record.retried) for record in decision.stages.values()) > 0
+    assert 0 < lm.engine.calls <= most + retried
+    assert retried or answers not in ("unreadable", "broken off")
     assert decision.usage.lm_calls == lm.engine.calls
 
 

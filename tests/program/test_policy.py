@@ -91,14 +91,18 @@ def test_a_threshold_of_recall_is_named_for_each_load(scores: Any) -> None:
 
 
 @pytest.mark.row("C1")
-def test_a_named_policy_has_one_decider() -> None:
+def test_a_named_policy_has_its_deciders() -> None:
     policy = Policy(deciders=(("local", 0.7), ("lm", None)), enhance="lm", top_k=3)
     assert policy.names == ("local", "lm")
     assert policy.named("shipped") is policy
     for name in ("local", "lm", "fallback"):
         named = policy.named(name)  # type: ignore[arg-type]
         assert (named.deciders, named.enhance, named.top_k) == (((name, None),), "decider", 3)
-    with pytest.raises(InputError, match=r"'floor'.*shipped, local, lm or fallback"):
+    assert policy.named("cascade") is policy
+    behind = (("lm", None),)
+    assert Policy(deciders=(("local", 0.7),)).named("cascade").deciders == (("local", 0.7), *behind)
+    assert Policy(deciders=behind, enhance="lm").named("cascade").deciders == (("local", None), *behind)
+    with pytest.raises(InputError, match=r"'floor'.*shipped, local, lm, cascade or fallback"):
         policy.named("floor")  # type: ignore[arg-type]
 
 

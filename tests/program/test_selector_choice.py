@@ -116,7 +116,7 @@ async def test_none_is_an_answer_and_a_lone_candidate_is_no_reason_against_it(
 
 @pytest.mark.row("F8")
 @pytest.mark.parametrize(
-    "letters", [["D"], ["H"], ["track_order"], ["Z", "Y"], ["3f1c8a52-0000-5000-8000-000000000000"]]
+    "letters", [["D"], ["H"], ["gift_card"], ["Z", "Y"], ["3f1c8a52-0000-5000-8000-000000000000"]]
 )
 async def test_what_was_not_offered_is_refused_where_no_schema_holds_the_model(
     registry: FlowRegistry, letters: list[str]
@@ -128,6 +128,16 @@ async def test_what_was_not_offered_is_refused_where_no_schema_holds_the_model(
     assert (result.chosen_flows, result.degraded, result.source) == ([], True, "fallback")
     assert result.cause is not None
     assert "no such flow was offered" in result.cause
+
+
+@pytest.mark.row("F13")
+@pytest.mark.parametrize("form", ["letter", "name", "id"])
+async def test_an_answer_names_a_flow_by_letter_name_or_id(registry: FlowRegistry, form: str) -> None:
+    answer = {"letter": "B", "name": "cancel_order", "id": registry["cancel_order"].id_for("shop")}[form]
+    selector = FlowSelector(lm(answer, schema=False), registry, agent_id="shop")
+    result = await selector.select(QUERY, candidates=list(THREE))
+    assert (result.chosen_flows, result.invented_ids) == ([registry["cancel_order"]], [])
+    assert (result.source, result.degraded) == ("lm", False)
 
 
 @pytest.mark.row("F8")

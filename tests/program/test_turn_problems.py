@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
 
+from jazzmine_dspy import NLUContext
 from jazzmine_dspy.models import FlowRegistry, Turn, TurnDecision
+from jazzmine_dspy.models.decision import Enhancement
+from jazzmine_dspy.program.decider import Decided, Decider
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 FLOWS = [
@@ -66,3 +71,48 @@ def test_a_state_that_can_be_has_no_problems() -> None:
         decided = program.decide(Turn(text="yes please", **state))
         assert decided.problems == ()
         assert "problems" not in decided.model_dump(mode="json")
+
+
+DELIVERY = {
+    "name": "delivery",
+    "description": "Deliver a parcel on a day.",
+    "examples": ["deliver my parcel"],
+    "slots": [{"name": "day", "type": "date", "description": "Day of the delivery"}],
+}
+
+
+def turn_of_a_text(program: TurnProgram) -> Turn:
+    """The turn that a bare text is decided as."""
+    turns: list[Turn] = []
+
+    class Watching(Decider):
+        def decide(self, state: Any, so_far: Any, deadline: Any) -> Decided:
+            turns.append(state.turn)
+            return Decided(Enhancement(enhanced_query=state.turn.text), commands=())
+
+    watched = program.with_policy("local").bind(deciders={"watching": Watching()})
+    watched.policy = Policy(deciders=(("watching", None),))
+    watched.decide(text="tomorrow")
+    return turns[0]
+
+
+@pytest.mark.row("A8")
+def test_a_bare_text_is_said_today_and_a_turn_when_it_says() -> None:
+    program = TurnProgram(FlowRegistry([DELIVERY])).with_policy("fallback")
+    asked = {"flow": "delivery", "awaiting": "day", "status": "collecting_slots"}
+    tomorrow = (dt.date.today() + dt.timedelta(days=1)).isoformat()
+    context = NLUContext(current_flow="delivery", waiting_for_slot="day")
+    decision = program.decide(context, text="tomorrow")
+    assert (decision.slot_value, decision.problems) == (tomorrow, ())
+    assert turn_of_a_text(program).date == dt.date.today()
+    dated = NLUContext(**asked, date="2026-03-04", text="tomorrow")
+    assert program.decide(dated).slot_value == "2026-03-05"
+    for turn in (Turn(text="tomorrow", **asked), {"text": "tomorrow", **asked}):
+        decision = program.decide(turn)  # type: ignore[arg-type]
+        assert decision.slot_value != tomorrow
+        (problem,) = decision.problems
+        assert problem.startswith("date: the turn has none")
+        assert "'day'" in problem
+    for text in ("14.03.2026", "no idea"):
+        assert program.decide(Turn(text=text, **asked)).problems == ()
+    assert program.decide(Turn(text="tomorrow", date="2026-03-04", **asked)).problems == ()

@@ -133,12 +133,9 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no flow": ({"intent": "order_pizza"}, {"intent": "unknown"}, "none of the flows"),
     # E9; the rewrite alone is refused
     "another number": ({"enhanced_query": "Why is the parcel 3303 late?"}, {"enhanced_query": ""}, "a number"),
-    "a word": ({"enhanced_query": "Why is the red parcel 3302 broken?"}, {"enhanced_query": ""}, "brings words"),
+    "a name": ({"enhanced_query": "Why is the parcel 3302 for Ann late?"}, {"enhanced_query": ""}, "a name"),
     "a negation": ({"enhanced_query": "Why is 3302 not late?"}, {"enhanced_query": ""}, "a negation"),
-    "another language": (
-        {"enhanced_query": "Warum kommt die Sendung 3302 verspätet?"}, {"enhanced_query": ""}, "brings words"
-    ),
-    "another script": ({"enhanced_query": "包裹 3302 为什么晚了"}, {"enhanced_query": ""}, "brings words"),
+    "another script": ({"enhanced_query": "包裹 3302 为什么晚了"}, {"enhanced_query": ""}, "a script"),
 }  # fmt: skip
 
 
@@ -161,10 +158,11 @@ def test_each_field_is_refused_alone_with_the_reason(
     assert record.source == "lm"
     assert reason in str(record.cause)
     assert record.degraded == (case in ("no truth value", "no score", "null", "letters"))
-    # No other stage is drawn into it, and nothing is asked again.
+    # It is asked for once more, with the reason; no other stage is drawn into it.
+    assert reason in "; ".join(record.retried)
     assert decision.selection.flows == ["track_order"]
     assert not decision.stages["select"].degraded
-    assert lm.engine.calls == (1 if shape == "fused" else 3)
+    assert lm.engine.calls == decision.usage.lm_calls == (2 if shape == "fused" else 4)
 
 
 @pytest.mark.row("E18", "F10", "U4")
@@ -185,7 +183,8 @@ def test_flows_or_commands_that_cannot_be_read_leave_the_rest(
         "enhance": False, "select": stage == "select", "understand": stage == "understand"
     }  # fmt: skip
     assert field in str(decision.stages[stage].cause)
-    assert lm.engine.calls == 1
+    assert {name for name, record in decision.stages.items() if record.retried} == {stage}
+    assert lm.engine.calls == 2
 
 
 ASKED = {"flow": "cancel_order", "status": "awaiting_confirmation", "slots": {"order_id": "4471"}}
