@@ -78,7 +78,8 @@ def _paused_schema(schema: dict[str, Any]) -> None:
 class StateBefore(_Part):
     """The conversation's state when the message came in; ``paused`` and ``entities`` have the newest last.
 
-    ``offering`` is the paused flow that the assistant has just offered to go back to.
+    ``offering`` is the paused flow that the assistant has just offered to go back to, ``clarifying`` are the flows
+    between which it has just asked the user to choose.
     A file names a paused flow, or gives it with the values that it holds; here these are ``paused_slots``, by flow.
 
     Example:
@@ -96,6 +97,8 @@ class StateBefore(_Part):
     paused_slots: SkipJsonSchema[FrozenMap] = FrozenMap()
     confirming: Confirming | None = None
     offering: str | None = None
+    # Left out where empty: the fingerprints of datasets stay what they were.
+    clarifying: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     entities: tuple[EntityView, ...] = ()
 
     @model_validator(mode="before")
