@@ -17,7 +17,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports signatures rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports signatures rows size mutants bench bench-routing bench-learning bench-understanding bench-reports bench-answers bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-routing  the flow router on public data, beside other routers"
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
 	@echo "make bench-reports  turns that people complain about, without a language model"
+	@echo "make bench-answers  right and wrong answers of a language model, and which a program uses"
 	@echo "make bench-enhancement  sentiment, changes of topic and entities, without a language model"
 	@echo "make bench-learning  what labelled conversations bring over the base program, by their number"
 	@echo "make bench-optimize  what evaluating costs, and whether comparisons keep what they promise"
@@ -134,6 +135,10 @@ bench-understanding: setup-dev
 
 bench-reports: setup-dev
 	$(BIN)/python tools/bench_reports.py $(REPORTS)
+
+# The cases too: make bench-answers ANSWERS=--list
+bench-answers: setup-dev
+	$(BIN)/python tools/bench_answers.py $(ANSWERS)
 
 # Other parts: make bench-enhancement ENHANCEMENT="--parts dev_a,dev_b"
 bench-enhancement: setup-dev

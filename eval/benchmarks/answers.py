@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +64,33 @@ def judged(name: str) -> Iterator[Verdict]:
         yield Verdict(case, "; ".join(reasons), tuple(refused), agrees)
 
 
-def used(name: str) -> dict[str, list[Verdict]]:
-    """The verdicts by what the targets count: ``refused`` right answers, ``affirms`` and ``others`` that pass."""
-    found = list(judged(name))
+@lru_cache(maxsize=1)
+def used() -> dict[str, list[Verdict]]:
+    """The verdicts that the targets count: right answers refused, a yes to no agreement used, other wrong ones used."""
+    right, wrong = list(judged("right")), list(judged("wrong"))
     return {
-        "refused": [each for each in found if each.case["right"] and (each.rewrite or each.commands)],
-        "affirms": [each for each in found if each.no_yes and each.agrees],
-        "others": [
-            each for each in found if not (each.case["right"] or each.no_yes or each.rewrite or each.commands)
-        ],
+        "right answers refused": [one for one in right if one.rewrite or one.commands],
+        "yeses to no agreement used": [one for one in wrong if one.no_yes and one.agrees],
+        "other wrong answers used": [one for one in wrong if not (one.no_yes or one.rewrite or one.commands)],
     }
+
+
+SIZES = {
+    "right answers refused": (75, 75),
+    "yeses to no agreement used": (35, 35),
+    "other wrong answers used": (40, 40),
+}
+"""Cases of each kind with even and with odd ids."""
+
+
+def table(found: Mapping[str, list[Verdict]]) -> str:
+    """The figures of the README."""
+    lines = ["| | even ids, developed on | odd ids, held out |", "|---|---|---|"]
+    for name, verdicts in found.items():
+        even = sum(one.developed for one in verdicts)
+        cells = [f"{n} of {size}" for n, size in zip((even, len(verdicts) - even), SIZES[name], strict=True)]
+        lines.append(f"| {' | '.join([name, *cells])} |")
+    return "\n".join(lines)
 
 
 @cache

@@ -28,14 +28,13 @@ def compiled_model(manifest: Mapping[str, Any]) -> str | None:
     return None if name in (None, "", NO_LM) else str(name)
 
 
-def with_measured_wording(program: TurnProgram, manifest: Mapping[str, Any]) -> TurnProgram:
-    """The program with the wording in which a policy that asks a language model is measured.
-
-    A program that was compiled without one holds no wording of its own, and language models are asked in full.
-    """
+def note_wording(program: TurnProgram, manifest: Mapping[str, Any]) -> None:
+    """Note that a program without prompts of its own is asked in full, as the package measures language models."""
     predictors = [predictor for _, predictor in program.named_parameters()]
-    own = compiled_model(manifest) or program.active_predictors() or any(each.demos for each in predictors)
-    return program if own else program.with_policy(program.policy.model_copy(update={"wording": "full"}))
+    if not (
+        compiled_model(manifest) or program.active_predictors() or any(each.demos for each in predictors)
+    ):
+        program.asked_in = "full"
 
 
 def with_language_model(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.artifacts.language_model import COMPILED, with_language_model, with_measured_wording
+from jazzmine_dspy.artifacts.language_model import COMPILED, note_wording, with_language_model
 from jazzmine_dspy.artifacts.manifest import AGAIN, read_checked
 from jazzmine_dspy.artifacts.publishing import find
 from jazzmine_dspy.models.base import log
@@ -98,7 +98,8 @@ def load_with_manifest(
 ) -> Loaded:
     """As :func:`load`, with the manifest next to the program; the index is built only if ``warm`` is true."""
     if str(path) == BASE:
-        program = with_measured_wording(_base(flows, embedder, warm=warm, bind=bind), {})
+        program = _base(flows, embedder, warm=warm, bind=bind)
+        note_wording(program, {})
         manifest: dict[str, Any] = {"name": BASE}
         return Loaded(with_language_model(program, manifest, lm, policy), manifest, Path(BASE))
     folder = find(path)
@@ -118,8 +119,8 @@ def load_with_manifest(
             examples,
             warm=warm,
         )
-        program = with_measured_wording(program, manifest)
     _check_embedder(program, manifest)
+    note_wording(program, manifest)
     lm = None if lm == COMPILED and not bind else lm
     return Loaded(with_language_model(program, manifest, lm, policy), manifest, folder)
 

@@ -237,10 +237,10 @@ def _judged(kind: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _says_yes(kinds: Sequence[str], is_question: bool) -> bool:
-    """Whether a clause holds a yes that no negation stands before; a question only where it begins with it."""
+    """Whether a clause holds a yes that it does not end with behind a negation; a question must begin with it."""
     if is_question:
         return len(kinds) > 1 and kinds[0] == "yes"
-    return "yes" in kinds and "no" not in kinds[: kinds.index("yes")]
+    return "yes" in kinds and not ("no" in kinds[: kinds.index("yes")] and kinds[-1] == "yes")
 
 
 def _requests(text: str, question: _Question) -> bool:

@@ -89,6 +89,7 @@ def decide(
             with course.step("lm"):
                 enhancer, state = course.enhancing()
                 course.take("lm", enhancer.decide(state, course.answer, deadline))
+                course.reread()
         return course.end()
 
     # None while programs are measured, because cached answers cost nothing.
@@ -119,6 +120,7 @@ async def adecide(
                 enhancer, state = course.enhancing()
                 answer = await enhancer.adecide(state, course.answer, deadline)
                 await in_thread(functools.partial(course.take, "lm", answer))
+                await in_thread(course.reread)
         return await in_thread(course.end)
 
     cache = program.bindings.cache if bearing_here() is None else None
@@ -231,6 +233,18 @@ class Course:
         """A decider that asks the language model for the enhancement alone, and the state that it gets."""
         policy = self.state.policy.model_copy(update={"shape": "staged"})
         return LMDecider(self._program, stages=("enhance",)), replace(self.state, policy=policy)
+
+    def reread(self) -> None:
+        """Let the local decider recall, select and read once more for the rewrite of the language model."""
+        rewrite = self._current_answer().enhancement.enhanced_query
+        local = next((name for name in ("local", "fallback") if name in self._decider_names), "")
+        if not local or rewrite == self.state.turn.text:
+            return
+        self.state = self.state.with_query(rewrite)
+        again = self.decider(local).decide(self.state, None, self.state.deadline)
+        records = {**again.records}
+        records.pop("enhance")
+        self.take(local, replace(again, fields=frozenset(), records=records))
 
     def end(self) -> TurnDecision:
         """The decision."""

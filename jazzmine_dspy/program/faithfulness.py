@@ -8,13 +8,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from jazzmine_dspy.models import FlowRegistry, Slot, Turn, reading_context
 from jazzmine_dspy.models.agreement import language_of
 from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.slot_types.calendar.english import SMALL_NUMBERS, normalize_english
+from jazzmine_dspy.models.slot_types.calendar.types import CalendarType
 from jazzmine_dspy.models.slot_types.numbers import numbers as numbers_in
 from jazzmine_dspy.models.slot_types.numbers import plain as plain_number
 from jazzmine_dspy.models.slots import ANYWHERE
@@ -178,6 +179,8 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
         return "it brings a number that neither the message nor its context has"
     if _scripts(rewrite) - _scripts(source):
         return "it is in a script that neither the message nor its context has"
+    if is_foreign(rewrite) and not is_foreign(message) and len(_WORD.findall(message)) >= _FEW:
+        return "it is in another language than the message"
     if not is_english(turn.locale) or is_foreign(rewrite):
         return ""
     if language_of(message) == "en":
@@ -197,7 +200,7 @@ def _calendar(turn: Turn, flows: FlowRegistry) -> tuple[list[dt.date], set[str]]
     days, times = (
         [
             value
-            for each in slot.kind.readings(slot, normalize_english(turn.text), at)
+            for each in cast(CalendarType, slot.kind).readings(slot, normalize_english(turn.text), at)
             for value in each.values
         ]
         for slot in _CALENDAR
@@ -241,11 +244,11 @@ def _swaps(message: str, rewrite: str) -> bool:
         return True
     said, rewritten = _by_name(message, rewrite), _by_name(rewrite, rewrite)
     return any(
-        rewritten[name] & theirs and not rewritten[name] & mine
+        rewritten[name] & (theirs - mine) and not rewritten[name] & (mine - theirs)
         for name, mine in said.items()
         if name in rewritten
         for other, theirs in said.items()
-        if name != other and not mine & theirs
+        if name != other
     )
 
 

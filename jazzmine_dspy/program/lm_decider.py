@@ -23,7 +23,7 @@ from jazzmine_dspy.models.decision import (
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
 from jazzmine_dspy.program.asking import aask, ask
 from jazzmine_dspy.program.clauses import flow_mode
-from jazzmine_dspy.program.deadline import Deadline, in_thread
+from jazzmine_dspy.program.deadline import Deadline, bearing_here, in_thread
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.enhancement import enhancement_of
 from jazzmine_dspy.program.lm_requests import (
@@ -113,7 +113,9 @@ class LMDecider(Decider):
         return draft
 
     def _draft(self, state: TurnState, deadline: Deadline) -> Draft:
-        retries = None if self._strict else Retries(state.bindings.lm_for())
+        # Programs are measured by first answers: runs stay repeatable, and ask what was planned.
+        measured = self._strict or bearing_here() is not None
+        retries = None if measured else Retries(state.bindings.lm_for())
         return Draft(state, deadline, self._strict, self._stages, self._ids, retries)
 
 

@@ -14,6 +14,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName
 from jazzmine_dspy.program.state import as_turn
+from jazzmine_dspy.signatures.contract import Wording
 
 
 class ProgramModule(dspy.Module):
@@ -76,6 +77,8 @@ class DecidingModule(ProgramModule):
 
     registry: FlowRegistry
     policy: Policy
+    asked_in: Wording | None = None
+    """The wording of a program whose policy asks no language model, for policies that do; None for the policy's own."""
 
     @property
     def fingerprint(self) -> str:
@@ -85,7 +88,12 @@ class DecidingModule(ProgramModule):
     def with_policy(self, policy: PolicyName | Policy) -> Self:
         """A copy with other deciders; predictors and bindings are the same."""
         copy: Self = self.deepcopy()
-        copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
+        if isinstance(policy, Policy):
+            copy.policy = policy
+            return copy
+        named = self.policy.named(policy)
+        asks_now = self.asked_in is not None and "lm" in named.names and "lm" not in self.policy.names
+        copy.policy = named.model_copy(update={"wording": self.asked_in}) if asks_now else named
         return copy
 
     def decide(

@@ -98,4 +98,7 @@ def taught(folder: Path) -> Callable[[Request], Any]:
 def lm_of(kind: str, folder: Path = LIBRARY) -> dspy.LM:
     """A scripted model: ``taught``, ``right``, ``wrong`` or ``garbage``."""
     scripts = {"taught": taught(folder), "right": Labels(folder).right, "wrong": wrong, "garbage": garbage}
-    return scripted_lm(scripts[kind], model=f"scripted/{kind}")
+    lm = scripted_lm(scripts[kind], model=f"scripted/{kind}")
+    # What is refused is not asked for again: tests count requests.
+    lm.engine.asks_again = False
+    return lm

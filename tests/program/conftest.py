@@ -220,9 +220,12 @@ Speak = Callable[..., dspy.LM]
 
 @pytest.fixture
 def speak() -> Speak:
-    """A model with an answer for each prompt: an object, a text, an exception, or a function of the request."""
+    """A model with an answer for each prompt: an object, a text, an exception, or a function of the request.
 
-    def make(schema: bool = True, **answers: Any) -> dspy.LM:
+    With ``again`` it is asked once more for parts that are refused: most tests care little how true a rewrite is.
+    """
+
+    def make(schema: bool = True, again: bool = False, **answers: Any) -> dspy.LM:
         nothing: dict[str, Any] = {
             "enhance": ENHANCED,
             "select": {"flows": []},
@@ -236,7 +239,9 @@ def speak() -> Speak:
             answer = answer(request) if callable(answer) else answer
             return answer if isinstance(answer, str | BaseException) else json.dumps(answer)
 
-        return scripted_lm(script, schema=schema)
+        lm = scripted_lm(script, schema=schema)
+        lm.engine.asks_again = again
+        return lm
 
     return make
 

@@ -44,7 +44,7 @@ CASES = [
 def test_a_turn_costs_no_more_calls_than_its_shape_promises(
     speak: Make, make_program: Make, turn: Turn, shape: str, most: int, answers: str
 ) -> None:
-    lm = speak(**ANSWERS[answers])
+    lm = speak(again=True, **ANSWERS[answers])
     decision = make_program(lm, shape).decide(turn)
     retried = sum(bool(record.retried) for record in decision.stages.values()) > 0
     assert 0 < lm.engine.calls <= most + retried

@@ -78,7 +78,7 @@ def test_a_model_that_is_down_degrades_every_stage_and_warns_once(
     speak: Make, make_program: Make, caplog: pytest.LogCaptureFixture, style: str, shape: str, failure: str
 ) -> None:
     answer, _ = FAILURES[failure]
-    lm = speak(enhance=answer, select=answer, understand=answer, fused=answer)
+    lm = speak(again=True, enhance=answer, select=answer, understand=answer, fused=answer)
     decision = decide(make_program(lm, shape), style)
     assert decision.enhancement == SAFE
     assert {stage: (r.source, r.degraded) for stage, r in decision.stages.items()} == dict.fromkeys(
@@ -129,7 +129,7 @@ def test_nothing_is_logged_where_nothing_fails(
 
 @pytest.mark.row("E7")
 def test_a_failed_call_is_paid_for_all_the_same(speak: Make, make_program: Make) -> None:
-    broken = speak(fused="no JSON here at all")
+    broken = speak(again=True, fused="no JSON here at all")
     usage = make_program(broken, "fused").decide(TURN).usage
     assert (usage.lm_calls, usage.completion_tokens) == (2, 10)
     assert usage.prompt_tokens > 20

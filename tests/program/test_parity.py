@@ -41,6 +41,8 @@ def program(
     shape: Any, policy: Any, flows: FlowRegistry, overlap: Make, answer: Make
 ) -> tuple[TurnProgram, dspy.LM]:
     lm = scripted_lm(answer)
+    # A second call for a refused part is allowed in few turns, so that it would not be the same twice.
+    lm.engine.asks_again = False
     made = TurnProgram(flows, policy=Policy(shape=shape)).with_policy(policy)
     return made.bind(lm=lm, recall=overlap(flows)), lm
 

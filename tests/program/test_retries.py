@@ -50,6 +50,7 @@ def test_a_refused_part_is_asked_for_once_more_with_the_reason(
     rest = {"flows": ["A"], "commands": []}
     other = {"flows": [], "commands": []}
     lm = speak(
+        again=True,
         enhance=in_turn(first, second),
         select={"flows": ["A"]},
         fused=in_turn(first | rest, second | other),
@@ -86,6 +87,7 @@ def test_a_part_that_is_refused_again_is_left_out(
     fields = ("flows", "commands")
     bare = {name: value for name, value in first.items() if name not in fields}
     lm = speak(
+        again=True,
         enhance=in_turn(bare, answer if isinstance(answer, str | Exception) else {**bare, "enhanced_query": "1234?"}),
         select={"flows": ["A"]}, fused=in_turn(first, answer),
     )  # fmt: skip
@@ -103,7 +105,7 @@ def test_a_model_that_is_always_refused_is_asked_again_in_few_turns(
     speak: Make, make_program: Make, enhanced: dict[str, Any]
 ) -> None:
     wrong = {**enhanced, "enhanced_query": WRONG, "flows": [], "commands": []}
-    lm = speak(fused=wrong)
+    lm = speak(again=True, fused=wrong)
     program = make_program(lm, "fused")
     turns = 200
     decisions = [program.decide(TURN.model_copy(update={"text": f"and that one? {n}"})) for n in range(turns)]
@@ -126,7 +128,7 @@ def test_recorded_answers_are_never_asked_for_twice(tmp_path: Path) -> None:
 def test_an_optimizer_learns_from_the_first_answer(
     speak: Make, make_program: Make, enhanced: dict[str, Any]
 ) -> None:
-    lm = speak(fused={**enhanced, "enhanced_query": WRONG, "flows": [], "commands": []})
+    lm = speak(again=True, fused={**enhanced, "enhanced_query": WRONG, "flows": [], "commands": []})
     module = make_program(lm, "fused").trainable()
     prediction = module(turn=TURN)
     assert lm.engine.calls == 1

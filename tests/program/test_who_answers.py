@@ -47,7 +47,7 @@ def asking(speak: Make, registry: Any, overlap: Make, shape: str, **answers: Any
     commands = answers.pop("commands", [])
     flows = answers.pop("flows", ["A"])
     lm = speak(
-        enhance=said, select={"flows": flows}, understand={"commands": commands},
+        again=True, enhance=said, select={"flows": flows}, understand={"commands": commands},
         fused={**said, "flows": flows, "commands": commands}, **answers,
     )  # fmt: skip
     program = TurnProgram(registry, policy=Policy(shape=shape)).bind(lm=lm, recall=overlap(registry))
@@ -135,6 +135,9 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "another number": ({"enhanced_query": "Why is the parcel 3303 late?"}, {"enhanced_query": ""}, "a number"),
     "a name": ({"enhanced_query": "Why is the parcel 3302 for Ann late?"}, {"enhanced_query": ""}, "a name"),
     "a negation": ({"enhanced_query": "Why is 3302 not late?"}, {"enhanced_query": ""}, "a negation"),
+    "another language": (
+        {"enhanced_query": "Warum kommt die Sendung 3302 verspätet?"}, {"enhanced_query": ""}, "another language"
+    ),
     "another script": ({"enhanced_query": "包裹 3302 为什么晚了"}, {"enhanced_query": ""}, "a script"),
 }  # fmt: skip
 
@@ -175,7 +178,7 @@ def test_flows_or_commands_that_cannot_be_read_leave_the_rest(
 ) -> None:
     answer = {**SAID, "flows": ["A"], "commands": [], field: value}
     program, lm = asking(speak, registry, overlap, "fused")
-    lm = speak(fused=answer)
+    lm = speak(again=True, fused=answer)
     decision = decide(program.bind(lm=lm), style, LATER)
     assert decision.enhancement.enhanced_query == STANDS.enhanced_query
     assert (decision.enhancement.sentiment_score, decision.enhancement.entities) == (-0.4, STANDS.entities)

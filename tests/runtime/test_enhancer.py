@@ -42,7 +42,9 @@ TALK = [
 
 def says(answer: Any = ANSWER) -> Any:
     """A language model that always answers the same."""
-    return scripted_lm(lambda _: answer if isinstance(answer, str | BaseException) else json.dumps(answer))
+    lm = scripted_lm(lambda _: answer if isinstance(answer, str | BaseException) else json.dumps(answer))
+    lm.engine.asks_again = False
+    return lm
 
 
 def message(number: int, text: str, role: str = "user", **fields: Any) -> Message:

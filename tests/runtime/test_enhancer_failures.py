@@ -82,7 +82,9 @@ async def test_a_failure_gives_safe_defaults_one_warning_and_is_stored(
     for text in (told, str(outcome.cause), *outcome.message.errors):
         assert cause in text
         assert not [secret for secret in ("4111", "sk-123", "ann@", "dear customer") if secret in text]
-    assert [call.success for call in outcome.llm_calls] == [False]
+    # An answer that cannot be read is asked for once more.
+    calls = 2 if failure in ("nonsense", "an essay", "truncated", "a key missing") else 1
+    assert [call.success for call in outcome.llm_calls] == [False] * calls
     # When it answers again, nothing is left of the failure.
     lm.engine.answers = lambda _: json.dumps(ANSWER)
     again = await enhancer.enhance_message(outcome.message)
@@ -286,4 +288,4 @@ async def test_an_answer_in_another_language_keeps_the_message() -> None:
         scripted_lm(lambda _: json.dumps(answer)), InMemoryMessageStore()
     ).enhance(message())
     assert (outcome.message.enhanced_message, outcome.message.intent) == (SAID, "track_order")
-    assert "brings words" in str(outcome.cause)
+    assert "another language" in str(outcome.cause)

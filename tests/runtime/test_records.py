@@ -117,19 +117,20 @@ async def test_the_trace_has_every_call_with_its_time_tokens_and_outcome(registr
     assert [(call.call_id, call.purpose, call.success, call.latency_ms) for call in trace.llm_calls] == [
         ("m1:1", "enhancement", True, 2000.0),
         ("m1:2", "flow_selection", False, 2000.0),
-        ("m1:3", "understanding", True, 2000.0),
+        ("m1:3", "flow_selection", False, 2000.0),
+        ("m1:4", "understanding", True, 2000.0),
     ]
-    assert [call.timestamp_ms - trace.started_at_ms for call in trace.llm_calls] == [0, 2000, 4000]
+    assert [call.timestamp_ms - trace.started_at_ms for call in trace.llm_calls] == [0, 2000, 4000, 6000]
     assert str(trace.llm_calls[1].error).startswith("SelectionError: ")
-    assert [call.error for call in trace.llm_calls[::2]] == [None, None]
+    assert [call.error for call in trace.llm_calls[::3]] == [None, None]
     usage = outcome.decision.usage
     assert (trace.total_prompt_tokens, trace.total_completion_tokens) == (
         usage.prompt_tokens, usage.completion_tokens,
     )  # fmt: skip
     assert trace.total_tokens == sum(call.total_tokens for call in trace.llm_calls) > 0
-    assert len(trace.llm_calls) == usage.lm_calls == 3
+    assert len(trace.llm_calls) == usage.lm_calls == 4
     # Wall-clock, and the program's fingerprint.
-    assert trace.total_latency_ms == trace.ended_at_ms - trace.started_at_ms == 6000
+    assert trace.total_latency_ms == trace.ended_at_ms - trace.started_at_ms == 8000
     assert (trace.user_id, trace.agent_id, trace.turn_number) == ("u1", "shop", 1)
     assert trace.program_fingerprint == program.fingerprint
     (cause,) = trace.errors
