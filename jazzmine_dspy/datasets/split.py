@@ -97,7 +97,7 @@ def default_fractions(conversations: int) -> dict[Role, float]:
         (10, 40)
     """
     test = max(FRACTIONS["test"], _TEST / conversations) if conversations >= _DIVISIBLE else FRACTIONS["test"]
-    return {**FRACTIONS, "train": FRACTIONS["train"] + FRACTIONS["test"] - test, "test": test}
+    return {**FRACTIONS, "train": FRACTIONS["train"] - (test - FRACTIONS["test"]), "test": test}
 
 
 def assign_roles(

@@ -246,7 +246,7 @@ def program_fingerprint(program: DecidingModule) -> str:
         "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
         "lm": lm_identity(bound.lm) if bound.lm is not None else None,
     }
-    predictors = dict(program.named_parameters())
+    predictors = dict(program.all_parameters())
     made_of = (canonical_json([policy, rest]), *map(_made_of, predictors.items()))
     known = _KNOWN.get(made_of)
     if known is None:

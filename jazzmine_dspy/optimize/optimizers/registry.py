@@ -77,7 +77,8 @@ class OptimizerTools:
         value = float(self.score(gold, pred))
         if trace is None:
             return value
-        return value >= self.recipe.demos.threshold and not pred.get("refused")
+        refused = any(each.source == "lm" and each.cause for each in pred["decision"].stages.values())
+        return value >= self.recipe.demos.threshold and not refused
 
     def trainset(self, train: Sequence[Example], program: TurnProgram) -> list[dspy.Example]:
         """A sample of ``search.turns`` training turns as examples of DSPy."""
