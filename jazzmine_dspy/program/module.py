@@ -76,7 +76,10 @@ class ProgramModule(dspy.Module):
         Raises:
             ValueError: the predictors have different ones.
         """
-        return super().get_lm() or self.bindings.lm_for()
+        own = {id(predictor.lm): predictor.lm for _, predictor in self.all_parameters()}
+        if len(own) > 1:
+            raise ValueError("The predictors have different language models: there is no one to return")
+        return next(iter(own.values()), None) or self.bindings.lm_for()
 
     def context(self, **settings: Any) -> AbstractContextManager[None]:
         """A ``dspy.context`` in which the program's language model is the one of DSPy's settings.

@@ -185,7 +185,7 @@ def test_a_language_model_is_set_by_its_name(registry: FlowRegistry) -> None:
         assert module.get_lm() is None
     local = program.with_policy("local")
     local.set_lm("openai/some-model", api_key="k")
-    assert local.with_policy("lm").get_lm().model == "openai/some-model"
+    assert local.get_lm().model == local.with_policy("lm").get_lm().model == "openai/some-model"
 
 
 @pytest.mark.row("A10")
