@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.base import freeze, thaw
 from jazzmine_dspy.models.commands import Command, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.slot_types.boolean import NO, YES
 from jazzmine_dspy.models.slots import ReadingContext, call_type
 from jazzmine_dspy.models.text import plain

@@ -6,12 +6,12 @@ from typing import Any
 
 import dspy
 
-from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.feedback import feedback
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES, TurnDecision
 from jazzmine_dspy.models.errors import InputError, LMUnansweredError
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.demonstrations import labelled_turn
 from jazzmine_dspy.program.trainable import left_to_others

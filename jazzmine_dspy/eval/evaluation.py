@@ -23,7 +23,7 @@ def flows_of(example: Example) -> tuple[str, ...]:
     """The flows that a turn is about: those that it is labelled to start, and the running one.
 
     Example:
-        >>> from jazzmine_dspy.datasets.schema import Labels
+        >>> from jazzmine_dspy.models.labels import Labels
         >>> from jazzmine_dspy.models.turn import Turn
         >>> turn = Turn(text="and where is 4471?", flow="refund")
         >>> example = Example(

@@ -13,15 +13,14 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
 
 import dspy
-from dspy.clients.legacy_outputs import value
-from dspy.lm15 import Response
-from dspy.utils.exceptions import (
+
+from jazzmine_dspy.lm.dspy_api import (
     AdapterParseError,
     ContextWindowExceededError,
     LMInvalidRequestError,
     LMUnsupportedFeatureError,
+    Response,
 )
-
 from jazzmine_dspy.lm.engines import unwrap
 from jazzmine_dspy.lm.errors import LMFilteredError, LMNoAnswerError
 from jazzmine_dspy.lm.providers import (
@@ -114,11 +113,11 @@ def outcome_of(response: Any) -> Outcome:
         thought, refused = "thinking" in kinds or response.usage.reasoning_tokens, "refusal" in kinds
         finish = "error" if _ended_in_error(response.provider_data) else str(response.finish_reason or "")
     else:
-        choice = next(iter(value(response, "choices", None) or ()), None)
-        message = value(choice, "message", None)
-        text = str(value(message, "content", None) or value(choice, "text", None) or "")
-        thought, refused = (value(message, name, None) for name in ("reasoning_content", "refusal"))
-        finish = str(value(choice, "finish_reason", None) or "").replace("tool_calls", "tool_call")
+        choice = next(iter(_value(response, "choices") or ()), None)
+        message = _value(choice, "message")
+        text = str(_value(message, "content") or _value(choice, "text") or "")
+        thought, refused = (_value(message, name) for name in ("reasoning_content", "refusal"))
+        finish = str(_value(choice, "finish_reason") or "").replace("tool_calls", "tool_call")
     # Where the server does not part thoughts from answers, they stand at its beginning.
     unended = text.lstrip().startswith("<think") and "</think" not in text
     return Outcome(text, bool(thought) or unended, finish, bool(refused))
@@ -265,6 +264,10 @@ class Attempts:
     @staticmethod
     def _limit_of(settings: dict[str, Any]) -> int:
         return max((settings.get(name) or 0 for name in LIMITS), default=0)
+
+
+def _value(of: Any, name: str) -> Any:
+    return of.get(name) if isinstance(of, dict) else getattr(of, name, None)
 
 
 def _refuses_schema(error: Exception) -> bool:

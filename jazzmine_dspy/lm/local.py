@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from dspy.lm15 import (
+from jazzmine_dspy.lm.dspy_api import (
     Request,
     Response,
     StreamDeltaEvent,
@@ -18,7 +18,6 @@ from dspy.lm15 import (
     TextDelta,
     Usage,
 )
-
 from jazzmine_dspy.lm.engines import (
     Engine,
     call_limit,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
+from jazzmine_dspy.lm.dspy_api import AdapterParseError
 from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.base import Shared

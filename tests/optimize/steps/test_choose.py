@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import mean, score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import NullProgress, RunContext
