@@ -199,10 +199,9 @@ def evaluate(
 def _wrong_lines(turns: Sequence[WrongTurn]) -> Iterator[str]:
     for turn in turns:
         sure = "" if turn.confidence is None else f" ({turn.source}; confidence {turn.confidence:.2f})"
+        refused = f"\n  refused   {turn.refused}" if turn.refused else ""
         yield f"\n{turn.message!r} ({turn.key}; {turn.state})\n  expected  {turn.expected}"
-        yield f"  answered  {turn.answered}{sure}"
-        if turn.refused:
-            yield f"  refused   {turn.refused}"
+        yield f"  answered  {turn.answered}{sure}{refused}"
     yield f"\n{len(turns)} turns with a wrong flow or command"
 
 
@@ -211,7 +210,6 @@ def _write_csv(path: Path, turns: Sequence[WrongTurn]) -> None:
 
     from jazzmine_dspy.eval import WrongTurn
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     # With a mark of the encoding, without which spreadsheets garble letters that are not English.
     with path.open("w", encoding="utf-8-sig", newline="") as stream:
         writer = csv.writer(stream)

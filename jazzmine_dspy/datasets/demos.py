@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.program.demonstrations import STAGES_FIELD, label_of, to_demo
+from jazzmine_dspy.program.demonstrations import label_of, to_demo
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import ANSWERED
 
@@ -62,28 +62,11 @@ def demo_pool(
     return pool
 
 
-INPUTS = ("turn", "exclude")
-
-
-def to_dspy(example: Example, program: TurnProgram) -> dspy.Example:
-    """A labelled turn for ``program.trainable()``: as :meth:`~jazzmine_dspy.datasets.load.Dataset.to_dspy` says."""
-    asking = program.with_policy("lm")
-    fields: dict[str, Any] = {}
-    special: dict[str, dict[str, Any]] = {}
-    for name in asking.active_predictors():
-        demo = to_demo(name, example, asking)
-        values = demo.toDict() if demo is not None else {}
-        special[name] = {
-            field: value for field, value in values.items() if fields.setdefault(field, value) != value
-        }
-    # Inputs of a later stage that differ from an earlier one's, such as the message next to its rewrite.
-    stages = {name: other for name, other in special.items() if other}
-    whole = dspy.Example(
+def to_dspy(example: Example) -> dspy.Example:
+    """A labelled turn for DSPy: as :meth:`~jazzmine_dspy.datasets.load.Dataset.to_dspy` says."""
+    return dspy.Example(
         turn=example.turn.model_dump(mode="json", exclude_defaults=True),
         exclude=[example.conversation_id],
         # Not under the name 'labels', which is a method of DSPy's examples.
         gold=example.labels.model_dump(mode="json", exclude_none=True),
-        **fields,
-        **({STAGES_FIELD: stages} if stages else {}),
-    )
-    return whole.with_inputs(*INPUTS)
+    ).with_inputs("turn", "exclude")

@@ -80,10 +80,11 @@ def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str | None]]:
     yield "before.flow", before.flow
     yield "before.confirming.flow", (before.confirming and before.confirming.flow) or None
     yield "before.offering", before.offering
-    lists = (
-        ("before.paused", before.paused), ("before.clarifying", before.clarifying), ("labels.flows", labels.flows)
-    )  # fmt: skip
-    for place, names in lists:
+    for place, names in (
+        ("before.paused", before.paused),
+        ("before.clarifying", before.clarifying),
+        ("labels.flows", labels.flows),
+    ):
         yield from ((f"{place}.{number}", name) for number, name in enumerate(names or ()))
     for number, command in enumerate(labels.commands or ()):
         for field in command.flow_fields:

@@ -20,9 +20,9 @@ from pydantic_core import ErrorDetails
 from jazzmine_dspy.models.base import FrozenMap, Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
 from jazzmine_dspy.models.errors import DatasetError
-from jazzmine_dspy.models.labels import DatasetPart, Labels
+from jazzmine_dspy.models.labels import DatasetPart, LabelledMessage, Labels
 from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, ConversationStatus, EntityView, Turn
+from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, ConversationStatus, EntityView
 
 Role = Literal["train", "dev_a", "dev_b", "test"]
 ROLES: tuple[Role, ...] = ("train", "dev_a", "dev_b", "test")
@@ -165,13 +165,10 @@ class Splits(DatasetPart):
     sha256: str
 
 
-class Example(Value):
+class Example(LabelledMessage):
     """A labelled turn, ready to be decided, trained on or scored. ``line`` is that of its conversation."""
 
-    conversation_id: str
     turn_id: str
-    turn: Turn
-    labels: Labels
     tags: tuple[str, ...] = ()
     role: Role
     line: int

@@ -77,13 +77,13 @@ def metric(
         >>> metric(gold, program.with_policy("fallback")(**gold.inputs()))
         1.0
     """
-    turn, labels, _ = labelled_turn(gold)
+    example = labelled_turn(gold)
     decision, failed = _answer(pred)
-    score = 0.0 if failed else worth(Objective(objective), decision, labels, turn)
+    score = 0.0 if failed else worth(Objective(objective), decision, example.labels, example.turn)
     if pred_name is not None:
         name = pred_name.rpartition(".")[2]
         stages = [stage for stage in STAGES if name in (stage, "fused")] or STAGES
-        faults = feedback(decision, failed, labels, turn, stages)
+        faults = feedback(decision, failed, example.labels, example.turn, stages)
         return dspy.Prediction(score=score, feedback="\n".join(faults) or "The answer is right.")
     return score if trace is None else score >= ENOUGH
 

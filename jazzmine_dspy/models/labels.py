@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.models.turn import EntityView
+from jazzmine_dspy.models.turn import EntityView, Turn
 
 
 class DatasetPart(Value):
@@ -44,3 +44,11 @@ class Labels(DatasetPart):
     is_continuation: StrictBool | None = None
     flows: tuple[str, ...] | None = None
     commands: tuple[Command, ...] | None = None
+
+
+class LabelledMessage(Value):
+    """A turn with its labels. Recall shows none of its conversation; "" is no conversation."""
+
+    turn: Turn
+    labels: Labels
+    conversation_id: str = ""

@@ -4,58 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import dspy
 
-from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
-from jazzmine_dspy.models.labels import Labels
+from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
+from jazzmine_dspy.models.labels import LabelledMessage, Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.lm_requests import addresses_of, request_for
 from jazzmine_dspy.program.module import DecidingModule
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.prompts import marks_of
 from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED
 from jazzmine_dspy.signatures.schema import DOUBT
 
-STAGES_FIELD = "stages"
-"""In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
-
 _LABEL = {"enhanced_query": "enhanced", "sentiment_score": "sentiment"}
 """Labels that are named otherwise than the fields of an answer that they are for."""
 
 
-class LabelledExample(Protocol):
-    """A labelled turn. Recall shows no turn of its conversation; "" is none."""
-
-    @property
-    def turn(self) -> Turn:
-        """The turn."""
-        ...
-
-    @property
-    def labels(self) -> Labels:
-        """Its labels."""
-        ...
-
-    @property
-    def conversation_id(self) -> str:
-        """Its conversation."""
-        ...
-
-
-class Labelled(NamedTuple):
-    """A labelled turn that is part of no dataset."""
-
-    turn: Turn
-    labels: Labels
-    conversation_id: str = ""
-
-
-def labelled_turn(example: Mapping[str, Any]) -> Labelled:
+def labelled_turn(example: Mapping[str, Any]) -> LabelledMessage:
     """The labelled turn of an example of DSPy's: one of ``Dataset.to_dspy``, or one that was written by hand.
 
     Args:
@@ -74,25 +43,22 @@ def labelled_turn(example: Mapping[str, Any]) -> Labelled:
         given = {name: example[name] for name in Labels.model_fields if name in example}
         labels = Labels.model_validate(example.get("gold", given))
         turn = as_turn(example.get("turn"), example.get("text"))
-    except (KeyError, TypeError, ValueError, InputError) as error:
-        raise _no_label(format_error(error)) from error
-    if not labels.model_dump(exclude_none=True):
-        raise _no_label("no label")
-    return Labelled(turn, labels, next(iter(example.get("exclude") or ()), ""))
-
-
-def _no_label(problem: str) -> InputError:
-    return InputError(
-        f"The example holds no labelled turn: {problem}",
-        remedy="Use dataset.to_dspy(split, program), or dspy.Example(text=…, flows=[…]).with_inputs('text').",
+        if labels == Labels():
+            raise ValueError("no label")
+    except (TypeError, ValueError, InputError) as error:
+        raise InputError(
+            f"The example holds no labelled turn: {getattr(error, 'message', type(error).__name__)}",
+            remedy="Use dataset.to_dspy(split), or dspy.Example(text=…, flows=[…]).with_inputs('text').",
+        ) from error
+    return LabelledMessage(
+        turn=turn, labels=labels, conversation_id=next(iter(example.get("exclude") or ()), "")
     )
 
 
 def demonstrations(name: str, demos: Sequence[Any], program: DecidingModule) -> list[Any]:
     """The demonstrations of a predictor as they are sent: DSPy puts examples of whole turns among them.
 
-    Of an example of ``Dataset.to_dspy`` the predictor's own fields are sent, one that was written by hand is rendered
-    like a turn of a dataset, and one without an answer of this predictor is left out.
+    Such an example is rendered for the predictor, and left out if it has no label for it.
 
     Args:
         name: Of the predictor.
@@ -102,19 +68,11 @@ def demonstrations(name: str, demos: Sequence[Any], program: DecidingModule) -> 
     Raises:
         InputError: an example names a flow that the program does not have.
     """
-    rendered: list[Any] = []
-    fields = program.predictor(name).signature.fields
-    for demo in demos:
-        if "turn" not in demo and "text" not in demo:
-            rendered.append(demo)
-        elif "gold" in demo:
-            own = {field: demo[field] for field in fields if field in demo}
-            own |= (demo.get(STAGES_FIELD) or {}).get(name, {})
-            answered = any(field in own for field in program.predictor(name).signature.output_fields)
-            rendered += [dspy.Example(**marks_of(demo), **own)] if answered else []
-        elif (made := to_demo(name, labelled_turn(demo), program)) is not None:
-            rendered.append(made)
-    return rendered
+    whole = (
+        to_demo(name, labelled_turn(demo), program) if "turn" in demo or "text" in demo else demo
+        for demo in demos
+    )
+    return [demo for demo in whole if demo is not None]
 
 
 def label_of(field: str, labels: Labels) -> Any:
@@ -122,7 +80,7 @@ def label_of(field: str, labels: Labels) -> Any:
     return getattr(labels, _LABEL.get(field, field))
 
 
-def to_demo(predictor: str, example: LabelledExample, program: DecidingModule) -> dspy.Example | None:
+def to_demo(predictor: str, example: LabelledMessage, program: DecidingModule) -> dspy.Example | None:
     """The demonstration that a labelled turn gives for a predictor; None where it has none of the labels.
 
     All inputs of the predictor's signature are filled, and of its answers those that the turn labels: the others are

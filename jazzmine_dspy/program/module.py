@@ -35,8 +35,7 @@ class ProgramModule(dspy.Module):
 
     def predictor(self, name: str) -> dspy.Predict:
         """The predictor of that name."""
-        predictor: dspy.Predict = getattr(self, name)
-        return predictor
+        return cast("dspy.Predict", getattr(self, name))
 
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors that are asked."""
@@ -162,8 +161,7 @@ class DecidingModule(ProgramModule):
             InputError: no turn and no text, an empty text, or one over the limit.
         """  # fmt: skip
         prediction = self(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
-        decision: TurnDecision = prediction.decision
-        return decision
+        return cast("TurnDecision", prediction.decision)
 
     async def adecide(
         self,
@@ -175,5 +173,4 @@ class DecidingModule(ProgramModule):
     ) -> TurnDecision:
         """The same without blocking the loop."""  # fmt: skip
         prediction = await self.acall(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
-        decision: TurnDecision = prediction.decision
-        return decision
+        return cast("TurnDecision", prediction.decision)

@@ -125,11 +125,6 @@ def _unit(vectors: Vectors) -> Vectors:
     return unit
 
 
-def marks_of(demo: Any) -> dict[str, Any]:
-    """What a demonstration holds beside the fields of its predictor."""
-    return {name: demo[name] for name in ("augmented", SAID, CONVERSATION) if demo.get(name)}
-
-
 def with_nearest(predictor: dspy.Predict, state: dict[str, Any]) -> dict[str, Any]:
     """The state of a predictor, with how many of its demonstrations it is shown."""
     count = nearest_of(predictor)

@@ -205,8 +205,7 @@ class TurnProgram(DecidingModule):
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
         """Those that are asked, for DSPy's optimizers; a warning where none is."""
         self._warn_if_unasked()
-        found: list[tuple[str, dspy.Predict]] = super().named_predictors()
-        return found
+        return list(super().named_predictors())
 
     def __repr__(self) -> str:
         flows, policy, bound = list(self.registry), self.policy, self.bindings

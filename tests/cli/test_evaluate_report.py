@@ -71,13 +71,13 @@ def test_people_get_a_table(run: Any, program: Path, dataset: Path) -> None:
 @pytest.mark.row("V3")
 def test_wrong_turns_are_listed(run: Any, program: Path, dataset: Path) -> None:
     where = ("evaluate", program, dataset, "--split", "train")
-    found = run(*where, "--wrong", "--json", "--csv", "made/wrong.csv").json
+    found = run(*where, "--wrong", "--json", "--csv", "wrong.csv").json
     keys = {turn["key"] for turn in found["record"]["turns"] if turn["outcome"] == "wrong"}
     assert {turn["key"] for turn in found["wrong"]} == keys
     assert keys
     listed = run(*where, "--wrong").out
     assert f"{len(keys)} turns with a wrong flow or command" in listed
-    with Path("made/wrong.csv").open(encoding="utf-8-sig", newline="") as file:
+    with Path("wrong.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["key"] for row in rows] == [turn["key"] for turn in found["wrong"]]
     for row in rows:

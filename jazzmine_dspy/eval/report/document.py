@@ -202,8 +202,9 @@ def terminal_table(report: Report) -> Table:
             held = system["metrics"].get(name)
             cell = Text(shown(held and held["value"], "share"), style=style)
             if held and held["low"] is not None:
-                bounds = f"{shown(held['low'], 'share')}-{shown(held['high'], 'share')}"
-                cell.append(f"\n{bounds}", style="not bold dim")
+                cell.append(
+                    f"\n{shown(held['low'], 'share')}-{shown(held['high'], 'share')}", style="not bold dim"
+                )
             cells.append(cell)
         usage = system["usage"]
         cells.append(Text(shown(usage["lm_calls_per_turn"], "calls"), style=style))

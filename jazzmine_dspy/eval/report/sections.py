@@ -296,19 +296,23 @@ def _further(data: Document) -> Sequence[Section]:
 def _wrong(data: Document) -> Section:
     """Turns that the shipped choice decides wrongly."""
     turns = numbered(data, "/wrong")
-    columns: tuple[tuple[str, Column], ...] = (
-        ("Message", "message"),
-        ("State", "state"),
-        ("Expected", "expected"),
-        ("Answered", "answered"),
-        ("Source", "source"),
-        ("Refused", "refused"),
-        ("Confidence, %", figure("confidence", "share")),
-    )
     return Section(
         f"Wrong turns: {data['systems'][data['shipped']]['name']}",
         f"{len(turns)} turns with a wrong flow or command; at most {_WRONG} are shown, report.json has all.",
-        tables=[listed("wrong", turns[:_WRONG], *columns, texts=6)],
+        tables=[
+            listed(
+                "wrong",
+                turns[:_WRONG],
+                ("Message", "message"),
+                ("State", "state"),
+                ("Expected", "expected"),
+                ("Answered", "answered"),
+                ("Source", "source"),
+                ("Refused", "refused"),
+                ("Confidence, %", figure("confidence", "share")),
+                texts=6,
+            )
+        ],
     )
 
 

@@ -86,7 +86,7 @@ def bootstrap(
     source = labeled(program, showing, tools, number) if showing else program
     free = [example for example in train if example.conversation_id not in taught]
     attempts = rng.sample(free, min(demos.attempts, len(free)))
-    trainset = [to_dspy(example, program) for example in attempts]
+    trainset = [to_dspy(example) for example in attempts]
 
     def run(student: TrainableProgram) -> Any:
         teacher = student.deepcopy()
