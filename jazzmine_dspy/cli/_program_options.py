@@ -87,11 +87,14 @@ def open_program(
 
     loaded = load_with_manifest(name, flows=flows, lm=None)
     program: TurnProgram = loaded.program if wording is None else _with_wording(loaded.program, wording)
-    named = lm or compiled_model(loaded.manifest) or ""
+    named = lm if lm is not None else compiled_model(loaded.manifest) or ""
     settings: dict[str, Any] = {"api_base": api_base} if api_base else {}
     settings |= {"prompt_cache": serving} if named.startswith("local/") else {}
     asked = bool(program.active_predictors())
-    program = with_language_model(program, loaded.manifest, lm or COMPILED, policy, **settings)  # type: ignore[arg-type]
+    chosen: Any = policy
+    program = with_language_model(
+        program, loaded.manifest, COMPILED if lm is None else lm, chosen, **settings
+    )
     policy = policy or ("cascade" if program.active_predictors() and not asked else "shipped")
     bound = named if program.bindings.lm is not None else None
     return Opened(program, loaded.manifest, loaded.path, bound, policy)
@@ -105,7 +108,9 @@ def _with_wording(program: TurnProgram, name: str) -> TurnProgram:
     if name not in WORDINGS:
         remedy = f"Use {' or '.join(WORDINGS)}."
         raise InputError(f"No wording is named {name!r}", where="--wording", remedy=remedy)
-    return in_wording(program, name)
+    worded = in_wording(program, name)
+    worded.asked_in = name
+    return worded
 
 
 def resolve(name: str, *, serving: bool, settings: dict[str, Any] | None = None) -> Any:

@@ -6,41 +6,35 @@ condition or contrast next to a yes cancels it.
 
 from __future__ import annotations
 
-import itertools
 import re
-import tomllib
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.language import words
-
-FILE = "agreement.toml"
-
-_KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "hint", "filler")
-"""Kinds of phrases; the first one wins among equally long phrases."""
+from jazzmine_dspy.models.lexicon import (
+    ENDING,
+    WORD,
+    Language,
+    entries,
+    lexicon,
+    signs_of,
+    simplified,
+    words_of,
+)
 
 _AGREEING, _OPPOSING = frozenset(("yes", "mild")), frozenset(("no", "leave", "against"))
-_ENDING = "ending"
-"""Kind of phrases that name an ending: they agree if the question is about it, else they leave the task."""
-
 _NAMING = frozenset(("leave", "against"))
-_UNSPACED = ("ja", "zh")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _CLAUSE = re.compile(r"[.!?,;:\n\u2026\u2014\u2013\u3001\u3002\uff0c\uff01\uff1f\u060c\u061f]+|\s-+\s")
 _QUESTION_MARK = re.compile("[?\uff1f\u061f]")
-_FORMS = re.compile("[\U0001f3fb-\U0001f3ff\ufe0f\ufe0e\u200d\u2640\u2642]")
 _QUOTE = re.compile(
     "[\"\u201c\u201d\u201e\u00ab\u300c\u2018].+?[\"\u201c\u201d\u00bb\u300d\u2019]|(?<!\\w)'[^']+'(?!\\w)"
 )
 _DRAWN_OUT = re.compile(r"(\w)\1{2,}")
 _DOUBLE = re.compile(r"(\w)\1")
-_ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
 _OBJECT = re.compile(
     r"^\W*(?:please |pls |just )?(\w+)(?: (it|that|this|them|those|him|her|us|me|the|my|off)\b)?"
 )
@@ -86,25 +80,7 @@ class _Question(NamedTuple):
     @property
     def ends(self) -> bool:
         """Whether the question is about ending something."""
-        return not self.verbs.isdisjoint(map(_stem, _data()["ends"]["verbs"]))
-
-
-class _Language(NamedTuple):
-    """The phrases of a language, as words, or as characters if it is written without spaces.
-
-    Args:
-        name: The key of the language in the lexicon.
-        phrases: The kind of each phrase.
-        longest: The length of the longest phrase that begins with a word.
-        unspaced: Whether it is written without spaces.
-        vocabulary: The words of its phrases.
-    """
-
-    name: str
-    phrases: Mapping[tuple[str, ...], str]
-    longest: Mapping[str, int]
-    unspaced: bool
-    vocabulary: frozenset[str]
+        return not self.verbs.isdisjoint(map(_stem, entries()["ends"]["verbs"]))
 
 
 @lru_cache(maxsize=256)
@@ -123,19 +99,19 @@ def stance(text: str, about: str = "") -> Stance:
     """
     if len(text) > _LONGEST:
         return Stance()
-    text = _plain(text)
+    text = simplified(text)
     signs, words = _without_signs(text)
     outside = _QUOTE.sub(" ", words)
-    if outside != words and _WORD.search(outside):
+    if outside != words and WORD.search(outside):
         return Stance()
     parts = list(_clauses(words))
     if not parts and not signs:
         return Stance()
     question_words = _question(about)
     languages = _languages(words)
-    if not about and not _lexicon()[languages[0]].unspaced:
+    if not about and not lexicon()[languages[0]].unspaced:
         # Other languages agree by their own words alone.
-        known = frozenset[str]().union(*map(_known_to, _words(words)))
+        known = frozenset[str]().union(*map(_known_to, words_of(words)))
         languages = [languages[0], *(name for name in languages[1:] if name in known)]
     clauses: list[_Clause] = []
     for name in languages:
@@ -160,15 +136,15 @@ def stance(text: str, about: str = "") -> Stance:
 
 def language_of(text: str) -> str:
     """The language of the lexicon that most words of a text belong to; English where none does."""
-    return _languages(_plain(text[:_LONGEST]))[0]
+    return _languages(simplified(text[:_LONGEST]))[0]
 
 
 def _languages(text: str) -> list[str]:
     """The languages that are written as a text is, those with most of its words first."""
     unspaced = _CJK.search(text) is not None
-    languages = [name for name, language in _lexicon().items() if language.unspaced == unspaced]
-    tokens = _words(text)
-    return sorted(languages, key=lambda name: -sum(word in _lexicon()[name].vocabulary for word in tokens))
+    languages = [name for name, language in lexicon().items() if language.unspaced == unspaced]
+    tokens = words_of(text)
+    return sorted(languages, key=lambda name: -sum(word in lexicon()[name].vocabulary for word in tokens))
 
 
 @lru_cache(maxsize=256)
@@ -183,17 +159,17 @@ def denies_yes(text: str, about: str = "") -> bool:
         about: The question with the name of its flow. Who requests its action agrees.
 
     Example:
-        >>> said = ("yes I'm not coming", "just cancel already!", "hard to say", "I'll think about it")
+        >>> said = ("yes I'm not coming", "just cancel already!", "banana", "I'll think about it")
         >>> [denies_yes(each, "cancel_visit Cancel it?") for each in said]
         [False, False, False, True]
     """
-    signs, words = _without_signs(_plain(text[:_LONGEST]))
-    question_words, tokens = _question(about), _words(words)
+    signs, words = _without_signs(simplified(text[:_LONGEST]))
+    question_words, tokens = _question(about), words_of(words)
     if "yes" in signs or _has_phrase(tokens, "yes"):
         return False
     language = _languages(words)[0]
     opposed = bool(signs) or _has_phrase(tokens, "no")
-    for name in {language: None, **({} if _lexicon()[language].unspaced else {"en": None})}:
+    for name in {language: None, **({} if lexicon()[language].unspaced else {"en": None})}:
         for clause, is_question in _clauses(words):
             reading = _clause(clause, is_question, name, question_words)
             kinds = [kind for kind in reading.kinds if kind != "filler"]
@@ -222,18 +198,18 @@ def without_idioms(text: str) -> str:
         >>> without_idioms("No problem, I won't")
         ", i won't"
     """
-    return _idioms().sub("", _plain(text)).strip()
+    return _idioms().sub("", simplified(text)).strip()
 
 
 @lru_cache(maxsize=1)
 def _idioms() -> re.Pattern[str]:
-    phrases = (*_data()["en"]["harmless"], *_data()["judged"]["yes"])
+    phrases = (*entries()["en"]["harmless"], *entries()["judged"]["yes"])
     return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, phrases), key=len, reverse=True))})\b")
 
 
 @lru_cache(maxsize=2)
 def _judged(kind: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(_words(phrase)) for phrase in _data()["judged"][kind])
+    return tuple(tuple(words_of(phrase)) for phrase in entries()["judged"][kind])
 
 
 def _says_yes(kinds: Sequence[str], is_question: bool) -> bool:
@@ -259,15 +235,10 @@ def _refuses(clauses: Sequence[_Clause], kind: str) -> bool:
     return any(kinds[:1] == [kind] or (kind in kinds and "" not in kinds) for kinds in kind_lists)
 
 
-def _plain(text: str) -> str:
-    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'").replace("i\u0307", "i")
-    return _FORMS.sub("", text).translate(_ARABIC)
-
-
 def _without_signs(text: str) -> tuple[tuple[str, ...], str]:
     """Return the kinds of the signs in a text, and the text without the signs."""
     kinds = []
-    for sign, kind in _signs().items():
+    for sign, kind in signs_of().items():
         pattern = rf"(?<!\S){re.escape(sign)}(?!\S)" if sign.isascii() else re.escape(sign)
         rest = re.sub(pattern, " ", text) if sign in text else text
         kinds += [kind] * (rest != text)
@@ -280,7 +251,7 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
     start = 0
     for mark in [*_CLAUSE.finditer(text), None]:
         clause = text[start : mark.start() if mark else len(text)]
-        if _WORD.search(clause):
+        if WORD.search(clause):
             is_question = mark is not None and _QUESTION_MARK.search(mark.group()) is not None
             yield clause, is_question or (start > 0 and _ASKING_WORDS.match(clause) is not None)
         start = mark.end() if mark else start
@@ -288,10 +259,10 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
 
 def _question(about: str) -> _Question:
     """Return the words of a question and its flow name, and the verbs of its action."""
-    plain = _plain(about)
-    words = _words(plain.replace("_", " "))
+    plain = simplified(about)
+    words = words_of(plain.replace("_", " "))
     verbs = {*words[:1], *(match[1] for match in _VERB.finditer(plain))}
-    verbs |= {*_words(plain.replace("_", " ").partition(".")[0])[:3]} & {*_data()["ends"]["verbs"]}
+    verbs |= {*words_of(plain.replace("_", " ").partition(".")[0])[:3]} & {*entries()["ends"]["verbs"]}
     return _Question(frozenset(map(_stem, words)) - _COMMON, frozenset(map(_stem, verbs)) - _COMMON)
 
 
@@ -300,8 +271,8 @@ def _stem(word: str) -> str:
 
 
 def _clause(text: str, is_question: bool, name: str, question: _Question) -> _Clause:
-    language = _lexicon()[name]
-    words = [sign for sign in text if not sign.isspace()] if language.unspaced else _words(text)
+    language = lexicon()[name]
+    words = [sign for sign in text if not sign.isspace()] if language.unspaced else words_of(text)
     # A clause may request the action of the question: "cancel it", "book us in".
     action = None if language.unspaced else _requested_verb(text, question)
     words = [word for word in words if word != action]
@@ -319,15 +290,11 @@ def _requested_verb(text: str, question: _Question) -> str | None:
     if match is None or _stem(match[1]) not in question.verbs:
         return None
     # "cancel" alone may also give up the cancellation.
-    alone = _lexicon()["en"].phrases.get((match[1],)) in _OPPOSING
+    alone = lexicon()["en"].phrases.get((match[1],)) in _OPPOSING
     return None if alone and not match[2] else match[1]
 
 
-def _words(text: str) -> list[str]:
-    return [match.group() for match in _WORD.finditer(text)]
-
-
-def _kinds(words: Sequence[str], language: _Language, question: _Question) -> Iterator[str]:
+def _kinds(words: Sequence[str], language: Language, question: _Question) -> Iterator[str]:
     """Yield the kind of each phrase of a clause, longest match first; "" for neutral words."""
     place, has_agreed = 0, False
     while place < len(words):
@@ -337,7 +304,7 @@ def _kinds(words: Sequence[str], language: _Language, question: _Question) -> It
         phrase = tuple(words[place : place + length])
         kind = language.phrases[phrase] if length > 1 else _kind(phrase[0], language.name)
         is_topic = any(_stem(word) in question.words for word in words[place : place + length])
-        if kind == _ENDING:
+        if kind == ENDING:
             kind = "mild" if question.ends else "leave"
         elif not (kind or is_topic or language.unspaced):
             kind = _foreign(words[place])
@@ -352,7 +319,7 @@ def _known_to(word: str) -> frozenset[str]:
     """The languages, written with spaces, of which a phrase begins with a word or with one of its forms."""
     return frozenset(
         name
-        for name, language in _lexicon().items()
+        for name, language in lexicon().items()
         if not language.unspaced and (word in language.longest or _kind(word, name))
     )
 
@@ -361,7 +328,7 @@ def _known_to(word: str) -> frozenset[str]:
 @lru_cache(maxsize=8192)
 def _kind(word: str, name: str) -> str:
     """Return the kind of a single word, drawn out ("yesss", "naah") or misspelt as well; "" for neutral words."""
-    phrases = _lexicon()[name].phrases
+    phrases = lexicon()[name].phrases
     forms = (word, _DRAWN_OUT.sub(r"\1", word), _DRAWN_OUT.sub(r"\1\1", word), _DOUBLE.sub(r"\1", word))
     kind = next((kind for form in forms if (kind := phrases.get((form,)))), None)
     return kind or (_misspelt(word) if name == "en" else "")
@@ -380,7 +347,7 @@ def _misspellable() -> tuple[tuple[str, str], ...]:
     """The longer English words of agreement and refusal, each with its kind."""
     return tuple(
         (phrase[0], kind)
-        for phrase, kind in _lexicon()["en"].phrases.items()
+        for phrase, kind in lexicon()["en"].phrases.items()
         if len(phrase) == 1 and kind in ("yes", "mild", "no") and len(phrase[0]) >= _CLOSE
     )
 
@@ -388,38 +355,5 @@ def _misspellable() -> tuple[tuple[str, str], ...]:
 @lru_cache(maxsize=1024)
 def _foreign(word: str) -> str:
     """Return the kind of a word that opposes in another language; "" for other words."""
-    kinds = (language.phrases.get((word,), "") for language in _lexicon().values())
+    kinds = (language.phrases.get((word,), "") for language in lexicon().values())
     return next((kind for kind in kinds if kind in _OPPOSING), "")
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, dict[str, list[str]]]:
-    return tomllib.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
-
-
-@lru_cache(maxsize=1)
-def _signs() -> dict[str, str]:
-    return {_plain(sign): kind for kind in ("yes", "no", "against") for sign in _data()["signs"][kind]}
-
-
-@lru_cache(maxsize=1)
-def _lexicon() -> dict[str, _Language]:
-    languages = {}
-    for name, lists in _data().items():
-        if name in ("signs", "ends", "judged"):
-            continue
-        unspaced = name in _UNSPACED
-        # The first kind wins, so it is written last.
-        phrases = {
-            tuple(_plain(phrase) if unspaced else _words(_plain(phrase))): kind
-            for kind in reversed(_KINDS)
-            for phrase in lists.get(kind, ())
-        }
-        if name == "en":
-            phrases |= {tuple(_words(phrase)): _ENDING for phrase in _data()["ends"]["phrases"]}
-        longest: dict[str, int] = {}
-        for phrase in phrases:
-            longest[phrase[0]] = max(len(phrase), longest.get(phrase[0], 1))
-        said = map("".join, phrases) if unspaced else itertools.chain.from_iterable(phrases)
-        languages[name] = _Language(name, phrases, longest, unspaced, frozenset(said))
-    return languages

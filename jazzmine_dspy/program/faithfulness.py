@@ -21,6 +21,17 @@ from jazzmine_dspy.models.slot_types.numbers import plain as plain_number
 from jazzmine_dspy.models.slots import ANYWHERE
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
+from jazzmine_dspy.program.names import (
+    CORRECTION,
+    LIGHT,
+    OTHER_WAY,
+    REFUSED,
+    name_words,
+    names_in,
+    own_names,
+    ways_of,
+    words_by_name,
+)
 from jazzmine_dspy.program.negation import changed_negation
 
 _NUMBER = re.compile(r"[^\s@\"'<>()]{1,64}@[\w.-]+\w|(?<![^\W_])(?:[^\W\d_]{1,4}-?)?\d+(?:[.,:/-]?\w*\d\w*)*")
@@ -29,20 +40,6 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _QUOTE = re.compile(
     r"\"([^\"\n]{2,})\"|\u201c([^\u201d\n]{2,})\u201d|\u00ab([^\u00bb\n]{2,})\u00bb|(?<!\w)'([^'\n]{2,})'(?!\w)"
 )
-_CORRECTION = re.compile(
-    r"(?:\b(?:sorry|i mean|i meant|actually|wait|make (?:that|it)|correction|scratch|forget|hold on|hang on|nope)\b|"
-    r",\s*no\b|\bno\b(?=\W*[,.;:!-]|\s+[\w-]*\d))(?=\W+\w)",
-    re.IGNORECASE,
-)
-"""What takes back something that stands before it: "2, no, 3"."""
-
-_REFUSED = re.compile(
-    r"(?:\b(?:not|cannot|forget|scratch|instead of|rather than|never ?mind|drop|skip|without)\b|n['\u2019]?t\b)"
-    r"(?:\W+\w+){0,3}\W*$",
-    re.IGNORECASE,
-)
-"""What refuses something that stands shortly after it: "not 2, 3"."""
-
 _LISTED = re.compile(r"(?<!\w)\(?(\d{1,2})[).:](?!\d)")
 _PRONOUN = re.compile(r"(?<!for )(?<!only )(?<!just )(?<!order )(?<!number )(?<!option )\b1$")
 """A number that may stand for "one": "the other 1"."""
@@ -75,26 +72,6 @@ _ONE_DAY = {
     "yesterday": -1,
 }
 """Words for one day, with the days that lie between."""
-
-_LIGHT = words(
-    "a an the and or but if so as at by for from in into of off on onto out over to up with within without about after "
-    "again all also am an any are be because been before being both can could did do does doing down during each else "
-    "ever every few get gets getting give given go goes going gone got had has have having he her here hers him his "
-    "how "
-    "i is it its itself just keep kept know known let like made make makes making many may me might mine more most "
-    "much must my need needs needed never no nor not now of once one ones only other others our ours own please put "
-    "said "
-    "same say says shall she should some someone something still such take taken tell than that their theirs them then "
-    "there these they thing things this those though through too under until upon us use used very want wanted wants "
-    "was way we well were what when where which while who whom whose why will wish wishes would yes yet you your yours "
-    "yourself user customer person asks asked asking ask says question message request requested requests currently "
-    "already rather instead earlier previous previously first second third last next new it's i'm i'd i'll i've don't "
-    "about regarding concerning mentioned above called named number numbers id possible able please thank thanks hello "
-    "cannot none nothing neither either ones else exactly actually really correct correctly yes confirm confirmed "
-    "forget cancel stop want take back change changed show see look find provide answer reply option choose chosen "
-    "send bring back good bad mind "
-)
-"""Words that bring no content of their own."""
 
 _FORM = words("a an the is are am please")
 """Words in which two forms of one sentence may differ."""
@@ -186,10 +163,10 @@ def unfaithful(rewrite: str, turn: Turn, flows: FlowRegistry) -> str:
     if language_of(message) == "en":
         if reason := changed_negation(message, rewrite, context, turn.question, asked=bool(turn.clarifying)):
             return reason
-        if any(name not in _name_words(rewrite) for name in _own_names(message)):
+        if any(name not in name_words(rewrite) for name in own_names(message)):
             return "it drops a name of the message"
     dates = " ".join(f"{day:%A %B}" for day in days)
-    if _names(rewrite) - _name_words(f"{source}\n{dates}\n{flows.currency}"):
+    if names_in(rewrite) - name_words(f"{source}\n{dates}\n{flows.currency}"):
         return "it brings a name that neither the message nor its context has"
     return ""
 
@@ -233,16 +210,16 @@ def _dated(rewrite: str) -> set[str]:
 
 def _swaps(message: str, rewrite: str) -> bool:
     """Whether numbers or names belong to other things in the rewrite: of "2 lamps and 3 kettles" it makes "3 lamps"."""
-    if _CORRECTION.search(message):
+    if CORRECTION.search(message):
         return False
     counted, told = _counted(message), _counted(rewrite)
     numbers, things = ({pair[place] for pair in counted} for place in (0, 1))
     if any(pair not in counted and pair[0] in numbers and pair[1] in things for pair in told):
         return True
-    ways, led = _ways(message), _ways(rewrite)
-    if any((_OTHER_WAY[way], name) in ways and (way, name) not in ways for way, name in led):
+    ways, led = ways_of(message), ways_of(rewrite)
+    if any((OTHER_WAY[way], name) in ways and (way, name) not in ways for way, name in led):
         return True
-    said, rewritten = _by_name(message, rewrite), _by_name(rewrite, rewrite)
+    said, rewritten = words_by_name(message, rewrite), words_by_name(rewrite, rewrite)
     return any(
         rewritten[name] & (theirs - mine) and not rewritten[name] & (mine - theirs)
         for name, mine in said.items()
@@ -252,33 +229,10 @@ def _swaps(message: str, rewrite: str) -> bool:
     )
 
 
-_OTHER_WAY = {"to": "from", "from": "to"}
-
-
-def _ways(text: str) -> set[tuple[str, str]]:
-    """The words behind "from" and "to"."""
-    return {
-        (way, word) for way, word in re.findall(r"\b(from|to)\s+(?:the\s+)?([^\W\d_]{3,})", text.casefold())
-    }
-
-
-def _by_name(text: str, named: str) -> dict[str, set[str]]:
-    """The words of content that stand in the clause of each name, for names that have a clause to themselves."""
-    begun = {word.casefold() for word in re.findall(r"(?:^|[.!?]\s+)([^\W\d_a-z][^\W\d_]+)", named)}
-    names = _names(named) | begun - _LIGHT
-    found: dict[str, set[str]] = {}
-    for clause in re.split(r"[,;.!?]|\band\b|\bbut\b", text.casefold()):
-        spoken = {word for word in _WORD.findall(clause) if word not in _LIGHT}
-        own = spoken & names
-        if len(own) == 1:
-            found.setdefault(own.pop(), set()).update(spoken - names)
-    return found
-
-
 def _counted(text: str) -> set[tuple[str, str]]:
     """Numbers with the word of content after them."""
     found = re.findall(r"\b(\w+)\s+([^\W\d_]{4,})", text.casefold())
-    pairs = {(_NUMBERS.get(number, number), word[:_ALIKE]) for number, word in found if word not in _LIGHT}
+    pairs = {(_NUMBERS.get(number, number), word[:_ALIKE]) for number, word in found if word not in LIGHT}
     return {pair for pair in pairs if pair[0].isdigit()}
 
 
@@ -368,7 +322,7 @@ def _dropped(message: str, told: set[str]) -> bool:
         if _PRONOUN.search(text[: match.end()]) and text[: match.start()].strip():
             continue
         # "table 2, no, 3": what is said after the correction counts.
-        if not _CORRECTION.search(text[match.end() :]) and not _REFUSED.search(text[: match.start()][-40:]):
+        if not CORRECTION.search(text[match.end() :]) and not REFUSED.search(text[: match.start()][-40:]):
             return True
     return False
 
@@ -415,60 +369,6 @@ def _texts(data: Any) -> Iterator[str]:
             yield from _texts(value)
     elif data is not None:
         yield str(data)
-
-
-_NAME = re.compile(r"(?<![\w@.])\d*[^\W\d_a-z][^\W\d_]*(?:['\u2019-][^\W\d_]+)*(?![@\w])")
-_BEGINS = re.compile(r"(?:^|[.!?:;\n\u2026\u2014\u2013\"\u201c(])\s*$")
-_GREETS = re.compile(r"\b(?:hi|hiya|hello|hey|dear|thanks|thank you|thx|cheers|ta|sorry)\W+$", re.IGNORECASE)
-_NO_NAMES = words(
-    "i i'm i'd i'll i've ok id tv pin yes no please thanks hi hello well oh god jesus christ lord gosh sir madam "
-    "english german french spanish italian portuguese dutch polish turkish russian"
-)
-_DATED_WORDS = frozenset(
-    name.casefold()
-    for names in (calendar.day_name, calendar.month_name, calendar.day_abbr, calendar.month_abbr)
-    for name in names
-)
-
-
-def _names(text: str) -> set[str]:
-    """The names in a text, as far as capitals tell: words inside a sentence, and one at its start before another."""
-    found, first = set[str](), ""
-    for match in _NAME.finditer(text):
-        word = match[0].casefold().removesuffix("'s").removesuffix("\u2019s")
-        begins = _BEGINS.search(text[: match.start()]) is not None
-        if not begins and word not in _NO_NAMES:
-            found |= {word, *([first] if first and first not in _NO_NAMES | _LIGHT else [])}
-        first = (
-            word
-            if begins and text[match.end() :][:1] == " " and text[match.end() + 1 :][:1].isupper()
-            else ""
-        )
-    return found
-
-
-def _own_names(message: str) -> set[str]:
-    """The names that a message gives and does not take back. Emphasis, greetings and days are none."""
-    words_ = _WORD.findall(message)
-    shouted = sum(word[0].isupper() for word in words_) > len(words_) / 2 and len(words_) > _FEW
-    if shouted:
-        return set()
-    return {
-        word
-        for word in _names(message) - _DATED_WORDS
-        if (match := re.search(rf"\b{re.escape(word)}\b", message, re.IGNORECASE)) is not None
-        and not match[0].isupper()
-        and not _GREETS.search(message[: match.start()])
-        and not _CORRECTION.search(message[match.end() :])
-        and not _REFUSED.search(message[: match.start()][-40:])
-    }
-
-
-def _name_words(text: str) -> set[str]:
-    """The words of a text with which names are compared."""
-    found = {match.casefold() for match in re.findall(r"\w+(?:['\u2019-]\w+)*", text.replace("_", " "))}
-    bare = {word.removesuffix("'s").removesuffix("\u2019s") for word in found}
-    return found | bare | {part for word in bare for part in re.split("['\u2019-]", word)}
 
 
 def _scripts(text: str) -> set[str]:

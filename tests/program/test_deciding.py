@@ -350,24 +350,6 @@ def test_the_language_model_may_enhance_every_turn(
     )
 
 
-@pytest.mark.row("E18", "P3")
-@STYLES
-@pytest.mark.parametrize(("policy", "shape"), [("shipped", "fused"), ("lm", "staged")])
-def test_where_the_rewrite_came_first_recall_and_selection_read_it(
-    cascade: Make, speak: Make, overlap: Make, registry: FlowRegistry, enhanced: dict[str, Any],
-    style: str, policy: Any, shape: str,
-) -> None:  # fmt: skip
-    rewrite = {**enhanced, "enhanced_query": "please buy me a gift card"}
-    lm, recall = speak(enhance=rewrite, select={"flows": ["A"]}), overlap(registry)
-    program = cascade(CERTAIN, lm, shape=shape, enhance="lm", recall=recall).with_policy(policy)
-    turn = LATER.model_copy(update={"text": "so do that then for me please"})
-    decision = decide(program, style, turn)
-    assert recall.asked[-1]["query"] == rewrite["enhanced_query"]
-    assert decision.selection.flows == ["gift_card"]
-    assert decision.enhancement.enhanced_query == rewrite["enhanced_query"]
-    assert decision.stages["enhance"].source == "lm"
-
-
 @pytest.mark.row("C1", "P3")
 @STYLES
 @pytest.mark.parametrize("answer", ["of use", "nonsense"])

@@ -1,4 +1,7 @@
-"""Of answers that are right almost none is refused, and almost none that is wrong is used (E9, E18, U19)."""
+"""What is refused of right answers, and used of wrong ones, gets no worse (E9, E18, U19).
+
+The limits are what was measured. The suite's targets are lower: its README says where they are missed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def test_the_suite_is_the_one_that_was_frozen() -> None:
 
 
 @pytest.mark.row("E9", "E18", "U19")
-def test_right_answers_stand_and_wrong_ones_fall() -> None:
+def test_no_more_right_answers_fall_and_no_more_wrong_ones_stand() -> None:
     counts = {
         name: [sum(one.developed is even for one in found) for even in (True, False)]
         for name, found in used().items()

@@ -1,0 +1,87 @@
+"""The lexicon of agreement and its opposite: words, phrases and signs by language."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+FILE = "agreement.toml"
+KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "hint", "filler")
+"""Kinds of phrases; the first one wins among equally long phrases."""
+ENDING = "ending"
+"""Kind of phrases that name an ending: they agree if the question is about it, else they leave the task."""
+UNSPACED = ("ja", "zh")
+WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+_FORMS = re.compile("[\U0001f3fb-\U0001f3ff\ufe0f\ufe0e\u200d\u2640\u2642]")
+_ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
+
+
+class Language(NamedTuple):
+    """The phrases of a language, as words, or as characters if it is written without spaces.
+
+    Args:
+        name: The key of the language in the lexicon.
+        phrases: The kind of each phrase.
+        longest: The length of the longest phrase that begins with a word.
+        unspaced: Whether it is written without spaces.
+        vocabulary: The words of its phrases.
+    """
+
+    name: str
+    phrases: Mapping[tuple[str, ...], str]
+    longest: Mapping[str, int]
+    unspaced: bool
+    vocabulary: frozenset[str]
+
+
+def simplified(text: str) -> str:
+    """A text in small letters, with one form of each sign."""
+    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'").replace("i\u0307", "i")
+    return _FORMS.sub("", text).translate(_ARABIC)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a simplified text."""
+    return [match.group() for match in WORD.finditer(text)]
+
+
+@lru_cache(maxsize=1)
+def entries() -> dict[str, dict[str, list[str]]]:
+    """The lists of the file, by section and kind."""
+    return tomllib.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
+
+
+@lru_cache(maxsize=1)
+def signs_of() -> dict[str, str]:
+    """The kind of each sign."""
+    return {simplified(sign): kind for kind in ("yes", "no", "against") for sign in entries()["signs"][kind]}
+
+
+@lru_cache(maxsize=1)
+def lexicon() -> dict[str, Language]:
+    """The languages by name."""
+    languages = {}
+    for name, lists in entries().items():
+        if name in ("signs", "ends", "judged"):
+            continue
+        unspaced = name in UNSPACED
+        # The first kind wins, so it is written last.
+        phrases = {
+            tuple(simplified(phrase) if unspaced else words_of(simplified(phrase))): kind
+            for kind in reversed(KINDS)
+            for phrase in lists.get(kind, ())
+        }
+        if name == "en":
+            phrases |= {tuple(words_of(phrase)): ENDING for phrase in entries()["ends"]["phrases"]}
+        longest: dict[str, int] = {}
+        for phrase in phrases:
+            longest[phrase[0]] = max(len(phrase), longest.get(phrase[0], 1))
+        said = map("".join, phrases) if unspaced else itertools.chain.from_iterable(phrases)
+        languages[name] = Language(name, phrases, longest, unspaced, frozenset(said))
+    return languages
