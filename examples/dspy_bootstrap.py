@@ -18,7 +18,7 @@ def main(folder: str) -> TurnProgram:
     dataset = load_dataset(folder)
     program = TurnProgram(dataset.flows)
     bind_recall(program, "minilm")
-    trainset = dataset.to_dspy("train", program)
+    trainset = dataset.to_dspy("train")
     optimizer = dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=2, max_labeled_demos=2)
     compiled = optimizer.compile(program.trainable(), trainset=trainset)
     return program.with_compiled(compiled)

@@ -18,7 +18,7 @@ def main(folder: str) -> TurnProgram:
     dataset = load_dataset(folder)
     program = TurnProgram(dataset.flows)
     bind_recall(program, "minilm")
-    trainset = dataset.to_dspy("train", program)
+    trainset = dataset.to_dspy("train")
     optimizer = dspy.COPRO(metric=metric, breadth=2, depth=1)
     compiled = optimizer.compile(program.trainable(), trainset=trainset, eval_kwargs={"num_threads": 4})
     return program.with_compiled(compiled)

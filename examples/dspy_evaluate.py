@@ -18,7 +18,7 @@ def main(folder: str) -> float:
     dataset = load_dataset(folder)
     program = TurnProgram(dataset.flows)
     bind_recall(program, "minilm")
-    evaluate = dspy.Evaluate(devset=dataset.to_dspy("dev_a", program), metric=metric, num_threads=4)
+    evaluate = dspy.Evaluate(devset=dataset.to_dspy("dev_a"), metric=metric, num_threads=4)
     return float(evaluate(program.trainable()).score)
 
 

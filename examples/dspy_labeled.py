@@ -18,7 +18,7 @@ def main(folder: str) -> TurnProgram:
     dataset = load_dataset(folder)
     program = TurnProgram(dataset.flows)
     bind_recall(program, "minilm")
-    trainset = dataset.to_dspy("train", program)
+    trainset = dataset.to_dspy("train")
     compiled = dspy.LabeledFewShot(k=3).compile(program.trainable(), trainset=trainset)
     return program.with_compiled(compiled)
 

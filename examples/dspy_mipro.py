@@ -18,8 +18,8 @@ def main(folder: str) -> TurnProgram:
     dataset = load_dataset(folder)
     program = TurnProgram(dataset.flows)
     bind_recall(program, "minilm")
-    trainset = dataset.to_dspy("train", program)
-    valset = dataset.to_dspy("dev_a", program)
+    trainset = dataset.to_dspy("train")
+    valset = dataset.to_dspy("dev_a")
     optimizer = dspy.MIPROv2(
         metric=metric, auto=None, num_candidates=3, max_bootstrapped_demos=1, max_labeled_demos=1
     )

@@ -18,8 +18,8 @@ def main(folder: str) -> TurnProgram:
     dataset = load_dataset(folder)
     program = TurnProgram(dataset.flows)
     bind_recall(program, "minilm")
-    trainset = dataset.to_dspy("train", program)
-    valset = dataset.to_dspy("dev_a", program)
+    trainset = dataset.to_dspy("train")
+    valset = dataset.to_dspy("dev_a")
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=metric, max_bootstrapped_demos=2, max_labeled_demos=2, num_candidate_programs=2
     )

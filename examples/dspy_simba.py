@@ -18,7 +18,7 @@ def main(folder: str) -> TurnProgram:
     dataset = load_dataset(folder)
     program = TurnProgram(dataset.flows)
     bind_recall(program, "minilm")
-    trainset = dataset.to_dspy("train", program)
+    trainset = dataset.to_dspy("train")
     optimizer = dspy.SIMBA(metric=metric, bsize=8, num_candidates=2, max_steps=2, max_demos=2)
     compiled = optimizer.compile(program.trainable(), trainset=trainset)
     return program.with_compiled(compiled)

@@ -26,11 +26,12 @@ from weights.feelings import key_of, labels, messages
 
 from jazzmine_dspy.artifacts import bind_recall, load
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import quantiles
 from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.metrics import TurnScores, score_turn
 from jazzmine_dspy.eval.suite import load_suite, log_opening
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.finish import feeling_head
 from jazzmine_dspy.program.heads.feeling.sentiment import ANGRY

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
 
 T = TypeVar("T")
+DASH = "\u2013"
+NO_INTERVAL = f"{DASH}: under 10 conversations, too few for an interval."
 _EXAMPLES = 5
 
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="Folder of a labelled dataset.")]
@@ -44,7 +46,7 @@ Concurrency = Annotated[
     int, typer.Option(metavar="N", min=1, max=256, help="Turns that the LM is asked about at once.")
 ]
 
-_OUTPUT = ("report", "quiet", "_json", "concurrency")
+_OUTPUT = ("report", "wrong", "csv", "quiet", "_json", "concurrency")
 """Parameters that do not change the results."""
 
 
@@ -288,7 +290,7 @@ def show_comparison(comparison: Comparison, examples: int = _EXAMPLES) -> None:
     if comparison.slices:
         rows = [(f"{part.kind}: {part.name}", *_cells(part.found, part.tested)) for part in comparison.slices]
         out.show(table(("slice", *columns), rows, title=f"{comparison.objective} by slice", numbers=True))
-    out.show("p of further metrics and of slices: adjusted for their number (Holm).")
+    out.show(f"p of further metrics and of slices: adjusted for their number (Holm). {NO_INTERVAL}")
     before, after = comparison.names
     for flag in comparison.flags:
         out.show(
@@ -313,8 +315,8 @@ def show_comparison(comparison: Comparison, examples: int = _EXAMPLES) -> None:
 
 
 def _cells(one: Paired, tested: bool = True) -> tuple[str, ...]:
-    bounds = "too few" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
+    bounds = DASH if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
     p = one.p if one.adjusted is None else one.adjusted
-    chance = f"{p:.3g}" if tested else "too few"
+    chance = f"{p:.3g}" if tested else DASH
     figures = (f"{one.before:.3f}", f"{one.after:.3f}", f"{one.difference:+.3f}", bounds, chance)
     return (*figures, str(one.gained), str(one.lost), str(one.n))

@@ -63,13 +63,13 @@ def split(
     Sound splits stay, unless --replace is said: scores on other splits cannot be compared. Splits that were
     edited by hand or are broken are written anew, or taken over with --keep.
     """
-    from jazzmine_dspy.datasets import FRACTIONS, ROLES, write_splits
-    from jazzmine_dspy.datasets.split import divide, group, roles_hash
+    from jazzmine_dspy.datasets import ROLES, write_splits
+    from jazzmine_dspy.datasets.split import default_fractions, divide, group, roles_hash
 
     conversations, sound, current = _current_roles(folder)
-    fractions = _fractions(shares) if shares else FRACTIONS
-    fixed = current if keep else {}
-    roles = divide(conversations, seed=seed, fractions=fractions, fixed=fixed)
+    given, fixed = _fractions(shares) if shares else None, current if keep else {}
+    roles = divide(conversations, seed=seed, fractions=given, fixed=fixed)
+    fractions = given or default_fractions(len(conversations))
     path = write_splits(folder, roles, seed=seed, replace=replace or keep or not sound)
     grouped = group(roles)
     counts = {role: len(grouped[role]) for role in ROLES}

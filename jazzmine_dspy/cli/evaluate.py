@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, astuple, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jazzmine_dspy.cli._evaluation import (
+    DASH,
+    NO_INTERVAL,
     Concurrency,
     DatasetFolder,
     EvaluationOptions,
@@ -33,9 +36,9 @@ from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, Quiet, output, table
 from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from jazzmine_dspy.eval import Evaluation
+    from jazzmine_dspy.eval import Evaluation, WrongTurn
     from jazzmine_dspy.eval.suite import Replayed
     from jazzmine_dspy.lm.prices import Price
 
@@ -78,6 +81,12 @@ def evaluate(
             "--audit", help="Also check how many of the turns that are decided without the LM are wrong."
         ),
     ] = False,
+    wrong: Annotated[
+        bool, typer.Option("--wrong", help="Also list the turns with a wrong flow or command.")
+    ] = False,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the list of --wrong as a table.")
+    ] = None,
     report: ReportFolder = None,
     concurrency: Concurrency = 8,
     quiet: Quiet = False,
@@ -132,8 +141,15 @@ def evaluate(
         targets = {key: part[key] for key in ("target_error", "delta") if key in part}
         audited = audit_program(opened.program, [turn.example for turn in evaluation.turns], **targets)
         document["audit"] = audited.to_json()
+    if wrong or csv is not None:
+        turns = scoring.wrong_turns(evaluation)
+        document["wrong"] = [asdict(turn) for turn in turns]
+        if csv is not None:
+            _write_csv(csv, turns)
     out.document(document)
     _show_evaluation(evaluation, title, opened.lm, money, "" if price is None else price.currency)
+    if wrong:
+        out.show(*_wrong_lines(turns))
     if whole is not None:
         out.show(*_replay_lines(whole))
     if recorded is not None:
@@ -180,6 +196,31 @@ def evaluate(
         raise typer.Exit(CHECK_FAILED)
 
 
+def _wrong_lines(turns: Sequence[WrongTurn]) -> Iterator[str]:
+    for turn in turns:
+        sure = "" if turn.confidence is None else f" ({turn.source}; confidence {turn.confidence:.2f})"
+        refused = f"\n  refused   {turn.refused}" if turn.refused else ""
+        yield f"\n{turn.message!r} ({turn.key}; {turn.state})\n  expected  {turn.expected}"
+        yield f"  answered  {turn.answered}{sure}{refused}"
+    yield f"\n{len(turns)} turns with a wrong flow or command"
+
+
+def _write_csv(path: Path, turns: Sequence[WrongTurn]) -> None:
+    import csv
+
+    from jazzmine_dspy.eval import WrongTurn
+
+    # With a mark of the encoding, without which spreadsheets garble letters that are not English.
+    with path.open("w", encoding="utf-8-sig", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([field.name for field in fields(WrongTurn)])
+        # A cell that begins like a formula would be executed by a spreadsheet.
+        writer.writerows(
+            [f"'{cell}" if str(cell).startswith(tuple("=+-@\t\r")) else cell for cell in astuple(turn)]
+            for turn in turns
+        )
+
+
 def _replay_lines(whole: Replayed) -> list[str]:
     """Lines about the replay: shares, where conversations go wrong, and what could not be replayed."""
     causes = ", ".join(f"{cause} {count}" for cause, count in whole.first_errors.items()) or "none"
@@ -213,14 +254,14 @@ def _show_evaluation(evaluation: Evaluation, title: str, lm: str | None, money: 
         (
             name,
             f"{metric.value:.3f}",
-            "too few"
-            if metric.low is None or metric.high is None
-            else f"{metric.low:.3f} to {metric.high:.3f}",
+            DASH if metric.low is None or metric.high is None else f"{metric.low:.3f} to {metric.high:.3f}",
             str(metric.n),
         )
         for name, metric in evaluation.metrics.items()
     ]
     out.show(table(("metric", "value", "95 % interval", "n"), rows, title=title, numbers=True))
+    if any(metric.low is None for metric in evaluation.metrics.values()):
+        out.show(NO_INTERVAL)
     usage: dict[str, Any] = evaluation.usage
     for stage, shares in evaluation.sources.items():
         parts = ", ".join(f"{source} {share:.1%}" for source, share in shares.items())

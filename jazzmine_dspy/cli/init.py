@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import resources
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, output
+from jazzmine_dspy.cli._program_options import APIBase
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _PLACES = {
@@ -32,6 +34,10 @@ def init(
         Path | None,
         typer.Option("--dir", metavar="DIR", help="Where to put it (default: a new folder NAME)."),
     ] = None,
+    lm: Annotated[
+        str, typer.Option(help="Language model that the recipe compiles with, such as openai/gpt-4o-mini.")
+    ] = "none",
+    api_base: APIBase = None,
     _json: AsJson = False,
 ) -> None:
     """Make a project folder: starter dataset, recipe, and what to do next. No file is ever overwritten."""
@@ -42,8 +48,12 @@ def init(
         raise InputError(f"{name!r} is no name for a project", where="NAME", remedy=remedy)
     folder = directory if directory is not None else Path(name)
     starter = resources.files("jazzmine_dspy.cli") / "_starter"
+    address = "" if api_base is None else f"lm_settings = {{ api_base = {json.dumps(api_base)} }}\n"
+    values = {"@NAME@": name, "@LM@": json.dumps(lm), "@SETTINGS@": address}
     files = {
-        folder / place.format(name=name): (starter / source).read_text("utf-8").replace("@NAME@", name)
+        folder / place.format(name=name): re.sub(
+            "|".join(values), lambda mark: values[mark[0]], (starter / source).read_text("utf-8")
+        )
         for source, place in _PLACES.items()
     }
     taken = [str(path) for path in files if path.exists()]
@@ -60,7 +70,9 @@ def init(
         f"jazzmine-dspy flows check datasets/{name}/flows.yaml",
         f"jazzmine-dspy datasets import csv labels.csv --out datasets/{name} --replace  # your labels",
         f"jazzmine-dspy datasets check datasets/{name}",
-        f"jazzmine-dspy optimize optimize/recipes/{name}.toml",
+        *([f"jazzmine-dspy doctor --lm {lm}"] if lm != "none" else []),
+        f"jazzmine-dspy optimize optimize/recipes/{name}.toml"
+        + ("  # or with --lm MODEL" if lm == "none" else ""),
         f"jazzmine-dspy chat optimize/programs/{name}",
     ]
     output().show(

@@ -154,32 +154,13 @@ def _document(result: RunResult) -> dict[str, Any]:
 
 
 def _show_plan(run_plan: Plan) -> None:
-    from jazzmine_dspy.optimize.budget import price_in_words
-
-    to = output()
-    if not run_plan.steps:
-        to.show("no language model is asked: 0 calls")
-        return
     rows = [
         (step.name, f"{step.calls:,}", f"{step.prompt_tokens:,}", f"{step.completion_tokens:,}")
         for step in run_plan.steps
     ]
-    to.show(table(("phase", "calls", "prompt tokens", "answer tokens"), rows, numbers=True))
-    total, price = run_plan.total, run_plan.price
-    limits = [
-        None if run_plan.limit is None else f"{run_plan.limit:,}",
-        None if run_plan.tokens is None else f"{run_plan.tokens:,} tokens",
-        None if run_plan.money is None or price is None else price.amount(run_plan.money),
-    ]
-    held = [limit for limit in limits if limit is not None]
-    limit = f"limit {', '.join(held)}" if held else "no limit"
-    to.show(
-        f"at most {total.calls:,} calls of {run_plan.lm} ({limit}), about {total.prompt_tokens:,} prompt tokens, "
-        f"at most {total.completion_tokens:,} answer tokens"
-    )
-    if price is not None and run_plan.cost is not None:
-        to.show(f"at most about {price.amount(run_plan.cost)}")
-    to.show(f"price: {price_in_words(run_plan.lm, price)}")
+    if rows:
+        output().show(table(("phase", "calls", "prompt tokens", "answer tokens"), rows, numbers=True))
+    output().show(*run_plan.in_words())
 
 
 def _show(result: RunResult, recipe: Path | None) -> None:

@@ -7,13 +7,13 @@ from jazzmine_dspy.datasets.schema import (
     Example,
     LabelledConversation,
     LabelledTurn,
-    Labels,
     Problem,
     Role,
     StateBefore,
     json_schema,
 )
 from jazzmine_dspy.datasets.split import FRACTIONS, assign_roles, write_splits
+from jazzmine_dspy.models.labels import Labels
 
 __all__ = [
     "FRACTIONS",

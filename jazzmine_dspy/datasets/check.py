@@ -19,7 +19,6 @@ from jazzmine_dspy.datasets.schema import (
     SPLITS_FILE,
     LabelledConversation,
     LabelledTurn,
-    Labels,
     Problem,
     Role,
 )
@@ -27,6 +26,7 @@ from jazzmine_dspy.datasets.split import delexicalise, near_duplicates, nearest
 from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.commands import COMMAND_KINDS
 from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.labels import Labels
 
 _OWN_WORDS = 4
 """From this many words on, the same text under two roles is a leak; everybody says "yes please"."""

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.base import freeze, thaw
 from jazzmine_dspy.models.commands import Command, SlotValue, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.slot_types.boolean import NO, YES
 from jazzmine_dspy.models.slots import ReadingContext, call_type
 from jazzmine_dspy.models.text import plain
@@ -80,7 +81,11 @@ def _flow_names(turn: LabelledTurn) -> Iterator[tuple[str, str | None]]:
     yield "before.flow", before.flow
     yield "before.confirming.flow", (before.confirming and before.confirming.flow) or None
     yield "before.offering", before.offering
-    for place, names in (("before.paused", before.paused), ("labels.flows", labels.flows)):
+    for place, names in (
+        ("before.paused", before.paused),
+        ("before.clarifying", before.clarifying),
+        ("labels.flows", labels.flows),
+    ):
         yield from ((f"{place}.{number}", name) for number, name in enumerate(names or ()))
     for number, command in enumerate(labels.commands or ()):
         for field in command.flow_fields:

@@ -32,7 +32,6 @@ from jazzmine_dspy.models.turn import HistoryMessage, Turn
 if TYPE_CHECKING:
     import dspy
 
-    from jazzmine_dspy.program.turn import TurnProgram
 
 T = TypeVar("T")
 
@@ -125,24 +124,23 @@ class Dataset:
         path = self.path / CARD_FILE
         return path.read_text("utf-8") if path.is_file() else ""
 
-    def to_dspy(self, split: str, program: TurnProgram) -> list[dspy.Example]:
+    def to_dspy(self, split: str) -> list[dspy.Example]:
         """The labelled turns of a split as examples for DSPy's optimizers and for ``dspy.Evaluate``.
 
         Args:
             split: ``train``, ``dev_a``, ``dev_b`` or ``test``.
-            program: Whose ``trainable()`` is to be compiled: its shape decides the fields, its index the candidates.
 
         Returns:
             Of each turn an example with the inputs ``turn`` and ``exclude`` (the turn's own conversation, whose texts
-            recall leaves out), every field of the predictors that ``program.trainable()`` exposes, as far as it is
-            labelled, and ``gold``, the labels. All values are plain.
+            recall leaves out), and ``gold``, the labels. All values are plain. Where an optimizer takes one for a
+            demonstration, the program renders it for each predictor.
 
         Raises:
             DatasetError: as :meth:`examples`.
         """
         from jazzmine_dspy.datasets.demos import to_dspy
 
-        return [to_dspy(example, program) for example in self.examples(split)]
+        return [to_dspy(example) for example in self.examples(split)]
 
     def _of(self, conversation: LabelledConversation, role: Role) -> Iterator[Example]:
         said = [

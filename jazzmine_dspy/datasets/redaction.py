@@ -13,7 +13,10 @@ LEAST = 0.4
 """Score from which something found counts: that of Presidio for a telephone number."""
 
 _NAMES = frozenset(
-    {"type", "flow", "flows", "role", "status", "awaiting", "offering", "date", "timezone", "locale", "program"}
+    {
+        "type", "flow", "flows", "role", "status", "awaiting", "offering", "clarifying", "date", "timezone", "locale",
+        "program",
+    }
 )  # fmt: skip
 """Keys whose values name things of the assistant, not of the user."""
 

@@ -9,11 +9,17 @@ from jazzmine_dspy.datasets.label_checks import Fault, Severity
 from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.dialogue.apply import CommandApplier
 from jazzmine_dspy.dialogue.next_step import apply_decision
-from jazzmine_dspy.dialogue.questions import open_yes_no, reconcile
-from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
+from jazzmine_dspy.dialogue.questions import clarifying, open_yes_no, reconcile
+from jazzmine_dspy.memory.working import (
+    ActiveFlowState,
+    FlowStatus,
+    PendingConfirmation,
+    ProcessedMessage,
+    WorkingMemory,
+)
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import StartFlow
-from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.decision import Enhancement, NextStep, Selection, TurnDecision
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.messages import Entity
 from jazzmine_dspy.models.registry import reading_context
@@ -58,7 +64,9 @@ class Replay:
         if turn.labels is not None:
             before, decision = reconcile(self._state, self._flows), _decision(turn)
             # A label is valid: no validator is called.
-            self._state = apply_decision(before, decision, self._flows, validate=lambda *_: None).state
+            applied = apply_decision(before, decision, self._flows, validate=lambda *_: None)
+            self._state = applied.state
+            self._state.processed = [ProcessedMessage(message_id="replay", next_step=applied.next)]
 
     @property
     def before(self) -> StateBefore:
@@ -247,6 +255,9 @@ def state_of(before: StateBefore, flows: Flows) -> WorkingMemory:
                 action_payload=running.values,
             )
     state.offered_flow = before.offering
+    if before.clarifying:
+        asked = NextStep(kind="clarify", choices=before.clarifying)
+        state.processed = [ProcessedMessage(message_id="replay", next_step=asked)]
     if before.confirming is not None and before.confirming.handoff:
         state.person_offered_at = state.turn_number
     for entity in before.entities:
@@ -271,6 +282,7 @@ def _view(state: WorkingMemory) -> StateBefore:
         paused_slots=FrozenMap.of({flow.flow_name: flow.values for flow in state.paused if flow.values}),
         confirming=open_yes_no(state),
         offering=state.offered_flow,
+        clarifying=clarifying(state),
         entities=tuple(
             EntityView(name=each.name, attributes=tuple(each.attributes))
             for each in state.entity_workspace.values()

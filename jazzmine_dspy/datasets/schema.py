@@ -5,12 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import (
-    ConfigDict,
     Field,
-    StrictBool,
     StrictInt,
     ValidationError,
     field_validator,
@@ -20,10 +18,11 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from jazzmine_dspy.models.base import FrozenMap, Value
-from jazzmine_dspy.models.commands import COMMAND_KINDS, Command
+from jazzmine_dspy.models.commands import COMMAND_KINDS
 from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.labels import DatasetPart, LabelledMessage, Labels
 from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, ConversationStatus, EntityView, Turn
+from jazzmine_dspy.models.turn import MAX_TEXT, Confirming, ConversationStatus, EntityView
 
 Role = Literal["train", "dev_a", "dev_b", "test"]
 ROLES: tuple[Role, ...] = ("train", "dev_a", "dev_b", "test")
@@ -34,51 +33,17 @@ CONVERSATIONS_FILE = "conversations.jsonl"
 SPLITS_FILE = "splits.json"
 
 
-class _Part(Value):
-    """A part of a dataset. Unknown keys are refused, save those beginning with ``x-``, which are skipped."""
-
-    model_config = ConfigDict(json_schema_extra={"patternProperties": {"^x-": {}}})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _skip_notes(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        return {key: value for key, value in data.items() if not str(key).startswith("x-")}
-
-
-class Labels(_Part):
-    """What a turn means, as people labelled it. A label that is None was not made, and no metric scores it.
-
-    ``sentiment`` lies in [-1.0, 1.0]; an empty ``flows`` or ``commands`` is a label too: nothing is started,
-    or nothing changes.
-
-    Example:
-        >>> labels = Labels.model_validate({"flows": []})
-        >>> labels.flows, labels.commands
-        ((), None)
-    """
-
-    enhanced: str | None = None
-    sentiment: Annotated[float, Field(strict=True, ge=-1.0, le=1.0)] | None = None
-    intent: str | None = None
-    entities: tuple[EntityView, ...] | None = None
-    is_cancellation: StrictBool | None = None
-    is_continuation: StrictBool | None = None
-    flows: tuple[str, ...] | None = None
-    commands: tuple[Command, ...] | None = None
-
-
 def _paused_schema(schema: dict[str, Any]) -> None:
     held = {"flow": {"type": "string"}, "slots": {"type": "object"}}
     flow = {"type": "object", "properties": held, "required": ["flow"], "additionalProperties": False}
     schema["items"] = {"anyOf": [{"type": "string"}, flow]}
 
 
-class StateBefore(_Part):
+class StateBefore(DatasetPart):
     """The conversation's state when the message came in; ``paused`` and ``entities`` have the newest last.
 
-    ``offering`` is the paused flow that the assistant has just offered to go back to.
+    ``offering`` is the paused flow that the assistant has just offered to go back to, ``clarifying`` are the flows
+    between which it has just asked the user to choose.
     A file names a paused flow, or gives it with the values that it holds; here these are ``paused_slots``, by flow.
 
     Example:
@@ -96,6 +61,8 @@ class StateBefore(_Part):
     paused_slots: SkipJsonSchema[FrozenMap] = FrozenMap()
     confirming: Confirming | None = None
     offering: str | None = None
+    # Left out where empty: the fingerprints of datasets stay what they were.
+    clarifying: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     entities: tuple[EntityView, ...] = ()
 
     @model_validator(mode="before")
@@ -130,7 +97,7 @@ def as_written(before: Mapping[str, Any]) -> dict[str, Any]:
     return state | ({"paused": paused} if paused else {})
 
 
-class LabelledTurn(_Part):
+class LabelledTurn(DatasetPart):
     """One message of a conversation. ``before`` and ``labels`` are for a user's messages.
 
     ``date`` is the day of a message that was not sent on the conversation's.
@@ -164,7 +131,7 @@ class LabelledTurn(_Part):
         return labels
 
 
-class LabelledConversation(_Part):
+class LabelledConversation(DatasetPart):
     """One line of ``conversations.jsonl``. Words such as "tomorrow" count from ``date``.
 
     Example:
@@ -198,7 +165,7 @@ class LabelledConversation(_Part):
         return self.turns[index].date or self.date
 
 
-class Splits(_Part):
+class Splits(DatasetPart):
     """``splits.json``: the role of each conversation, locked by a SHA-256 over the roles."""
 
     seed: StrictInt
@@ -206,13 +173,10 @@ class Splits(_Part):
     sha256: str
 
 
-class Example(Value):
+class Example(LabelledMessage):
     """A labelled turn, ready to be decided, trained on or scored. ``line`` is that of its conversation."""
 
-    conversation_id: str
     turn_id: str
-    turn: Turn
-    labels: Labels
     tags: tuple[str, ...] = ()
     role: Role
     line: int

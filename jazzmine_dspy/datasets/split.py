@@ -80,14 +80,31 @@ _LARGEST = 0.02
 """Share of the conversations that are tied together at most: past it, dividing evenly comes first."""
 
 FRACTIONS: dict[Role, float] = {"train": 0.5, "dev_a": 0.15, "dev_b": 0.15, "test": 0.2}
-"""Shares of the conversations, where none are given."""
+"""Shares of the conversations, where none are given and they are many or very few."""
+
+_TEST = 10
+"""Conversations of the test part, where no shares are given: fewer give no interval."""
+
+_DIVISIBLE = 30
+"""Conversations from which as many lie in the test part."""
+
+
+def default_fractions(conversations: int) -> dict[Role, float]:
+    """Shares of the roles where none are given: from 30 conversations on, ten or more are the test part.
+
+    Example:
+        >>> round(default_fractions(40)["test"] * 40), round(default_fractions(200)["test"] * 200)
+        (10, 40)
+    """
+    test = max(FRACTIONS["test"], _TEST / conversations) if conversations >= _DIVISIBLE else FRACTIONS["test"]
+    return {**FRACTIONS, "train": FRACTIONS["train"] - (test - FRACTIONS["test"]), "test": test}
 
 
 def assign_roles(
     conversations: Sequence[LabelledConversation],
     *,
     seed: int = 0,
-    fractions: Mapping[Role, float] = FRACTIONS,
+    fractions: Mapping[Role, float] | None = None,
     fixed: Mapping[str, Role] | None = None,
 ) -> dict[str, Role]:
     """Give each conversation a role, so that each role holds its share of every flow and command kind.
@@ -97,7 +114,8 @@ def assign_roles(
     the conversations does not matter.
 
     Args:
-        fractions: Shares of the conversations that are not fixed; they add up to 1.
+        fractions: Shares of the conversations that are not fixed; they add up to 1. None takes half for train and a
+            fifth for test, and from 30 conversations on at least ten for test.
         fixed: Roles decided already, by conversation id; all conversations may be named.
 
     Returns:
@@ -114,6 +132,9 @@ def assign_roles(
         Counter({'train': 10, 'test': 4, 'dev_a': 3, 'dev_b': 3})
     """
     fixed = dict(fixed or {})
+    free = sorted((c for c in conversations if c.id not in fixed), key=lambda conversation: conversation.id)
+    least = _TEST if fractions is None and len(free) >= _DIVISIBLE else 1
+    fractions = default_fractions(len(free)) if fractions is None else fractions
     unknown = [role for role in fractions if role not in ROLES]
     if unknown:
         raise DatasetError(
@@ -127,10 +148,10 @@ def assign_roles(
             remedy="Give shares from 0 to 1 that add up to 1.",
         )
     _check_fixed(fixed, {conversation.id for conversation in conversations})
-    free = sorted((c for c in conversations if c.id not in fixed), key=lambda conversation: conversation.id)
     random.Random(seed).shuffle(free)
     features = {conversation.id: strata(conversation) for conversation in free}
-    dealt = _deal(features, {role: share for role, share in fractions.items() if share > 0})
+    shares = {role: share for role, share in fractions.items() if share > 0}
+    dealt = _deal(features, shares, {role: least if role == "test" else 1 for role in shares})
     return {c.id: fixed[c.id] if c.id in fixed else dealt[c.id] for c in conversations}
 
 
@@ -138,7 +159,7 @@ def divide(
     conversations: Sequence[LabelledConversation],
     *,
     seed: int,
-    fractions: Mapping[Role, float],
+    fractions: Mapping[Role, float] | None = None,
     fixed: Mapping[str, Role] | None = None,
 ) -> dict[str, Role]:
     """Give each conversation a role, as :func:`assign_roles` does, and the same role to those that share words.
@@ -219,7 +240,9 @@ def _check_fixed(fixed: Mapping[str, Role], known: set[str]) -> None:
             )
 
 
-def _deal(features: Mapping[str, frozenset[str]], shares: Mapping[Role, float]) -> dict[str, Role]:
+def _deal(
+    features: Mapping[str, frozenset[str]], shares: Mapping[Role, float], least: Mapping[Role, int]
+) -> dict[str, Role]:
     size = {role: share * len(features) for role, share in shares.items()}
     totals = Counter(feature for held in features.values() for feature in held)
     want = {role: {feature: share * n for feature, n in totals.items()} for role, share in shares.items()}
@@ -242,22 +265,24 @@ def _deal(features: Mapping[str, frozenset[str]], shares: Mapping[Role, float]) 
             give(name, rarest)
     for name in list(left):
         give(name, None)
-    _fill_empty(dealt, shares)
-    _teach_each_flow(dealt, features)
+    _fill(dealt, least)
+    _teach_each_flow(dealt, features, least)
     return dealt
 
 
-def _fill_empty(dealt: dict[str, Role], shares: Mapping[Role, float]) -> None:
-    """No role that was asked for stays empty, as long as another has more than one conversation."""
-    for role in shares:
-        counts = Counter(dealt.values())
-        if counts and not counts[role]:
-            largest, count = counts.most_common(1)[0]
-            if count > 1:
-                dealt[next(name for name, held in dealt.items() if held == largest)] = role
+def _fill(dealt: dict[str, Role], least: Mapping[Role, int]) -> None:
+    """Each role that was asked for has its least number, as long as another has more conversations than its own."""
+    for role, number in least.items():
+        while (counts := Counter(dealt.values()))[role] < number:
+            largest, count = max(counts.items(), key=lambda item: item[1], default=(role, 0))
+            if count <= least.get(largest, 1):
+                break
+            dealt[next(name for name, held in dealt.items() if held == largest)] = role
 
 
-def _teach_each_flow(dealt: dict[str, Role], features: Mapping[str, frozenset[str]]) -> None:
+def _teach_each_flow(
+    dealt: dict[str, Role], features: Mapping[str, frozenset[str]], least: Mapping[Role, int]
+) -> None:
     """Every flow of two conversations or more has one in train, where there is a train: nobody learns it elsewhere.
 
     The one that moves is from the role that has most of the flow; the same number goes back where that takes no flow
@@ -275,7 +300,7 @@ def _teach_each_flow(dealt: dict[str, Role], features: Mapping[str, frozenset[st
             continue
         having = [name for name in dealt if flow in features[name]]
         held, sizes = Counter(dealt[name] for name in having), Counter(dealt.values())
-        moved = max(having, key=lambda name: (sizes[dealt[name]] > 1, held[dealt[name]]))
+        moved = max(having, key=lambda name: (sizes[dealt[name]] > least[dealt[name]], held[dealt[name]]))
         role, dealt[moved] = dealt[moved], "train"
         known = taught()
         spare = (

@@ -9,6 +9,7 @@ from jazzmine_dspy.eval.record import Record, read_record
 from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.eval.significance import Difference, paired_difference
+from jazzmine_dspy.eval.wrong_turns import WrongTurn, wrong_turns
 
 __all__ = [
     "OBJECTIVES",
@@ -24,6 +25,7 @@ __all__ = [
     "ScoreTerm",
     "TurnResult",
     "TurnScores",
+    "WrongTurn",
     "commands_f1",
     "compare",
     "confusions",
@@ -35,4 +37,5 @@ __all__ = [
     "score_turn",
     "stage_score",
     "summarise",
+    "wrong_turns",
 ]  # fmt: skip

@@ -6,13 +6,14 @@ from typing import Any
 
 import dspy
 
-from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.feedback import feedback
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.eval.objective import Objective
-from jazzmine_dspy.models.decision import STAGES, Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.decision import STAGES, TurnDecision
 from jazzmine_dspy.models.errors import InputError, LMUnansweredError
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.demonstrations import labelled_turn
 from jazzmine_dspy.program.trainable import left_to_others
 
 ENOUGH = 0.8
@@ -49,11 +50,13 @@ def metric(
     *,
     objective: str = "commands_exact",
 ) -> float | bool | dspy.Prediction:
-    """A metric for DSPy's optimizers and ``dspy.Evaluate``, and for GEPA, on examples of ``Dataset.to_dspy``.
+    """A metric for DSPy's optimizers and ``dspy.Evaluate``, and for GEPA.
 
     Args:
-        gold: An example of ``Dataset.to_dspy``.
-        pred: What ``program.trainable()`` answered, or a program itself.
+        gold: An example of ``Dataset.to_dspy``, or one that is written by hand:
+            ``dspy.Example(text="…", flows=["track_order"], commands=[…]).with_inputs("text")``. What is not labelled is
+            not scored.
+        pred: What a program or its ``trainable()`` answered, or a module that returns its ``decision``.
         trace: Given by optimizers that gather demonstrations: they are told whether the answer is good enough.
         pred_name: Given by GEPA, which wants words: the predictor that they are about.
         pred_trace: Given by GEPA.
@@ -64,60 +67,42 @@ def metric(
         ``score`` and ``feedback``.
 
     Raises:
-        InputError: the example is not one of ``Dataset.to_dspy``, or the prediction none of a program.
+        InputError: the example holds no labelled turn, or the prediction no decision.
         LMUnansweredError: the language model did not answer, so that there is nothing to score.
 
     Example:
-        >>> gold = dspy.Example(turn={"text": "hi"}, gold={"flows": [], "commands": [{"type": "chitchat"}]})
-        >>> said = {"enhanced_query": "hi"}
-        >>> pred = dspy.Prediction(enhancement=said, selection={}, commands=[{"type": "handoff"}], failed="")
-        >>> metric(gold, pred)
-        0.0
-        >>> metric(gold, pred, None, "fused").feedback
-        "expected chitchat, got handoff; the user said 'hi'"
+        >>> from jazzmine_dspy import FlowRegistry, TurnProgram
+        >>> program = TurnProgram(FlowRegistry([{"name": "hours", "description": "Opening hours."}]))
+        >>> gold = dspy.Example(text="hello", commands=[{"type": "chitchat"}]).with_inputs("text")
+        >>> metric(gold, program.with_policy("fallback")(**gold.inputs()))
+        1.0
     """
-    labels, turn = _gold(gold)
+    example = labelled_turn(gold)
     decision, failed = _answer(pred)
-    score = 0.0 if failed else worth(Objective(objective), decision, labels, turn)
+    score = 0.0 if failed else worth(Objective(objective), decision, example.labels, example.turn)
     if pred_name is not None:
         name = pred_name.rpartition(".")[2]
         stages = [stage for stage in STAGES if name in (stage, "fused")] or STAGES
-        faults = feedback(decision, failed, labels, turn, stages)
+        faults = feedback(decision, failed, example.labels, example.turn, stages)
         return dspy.Prediction(score=score, feedback="\n".join(faults) or "The answer is right.")
     return score if trace is None else score >= ENOUGH
-
-
-def _gold(gold: Any) -> tuple[Labels, Turn]:
-    try:
-        return Labels.model_validate(gold["gold"]), Turn.model_validate(gold["turn"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            "The example holds no labelled turn", remedy="Use examples of load_dataset(path).to_dspy(split, program)."
-        ) from error  # fmt: skip
 
 
 def _answer(pred: Any) -> tuple[TurnDecision, str]:
     """The decision, and why the language model did not answer."""
     whole = pred.get("decision") if hasattr(pred, "get") else None
-    if isinstance(whole, TurnDecision):
-        lost = [call.error for call in whole.calls if not call.success and call.error]
-        if whole.degraded and any(error.startswith(_OUTAGES) for error in (*lost, *_causes(whole))):
-            raise LMUnansweredError(
-                "The language model did not answer, and a fallback's answer is not scored as its own",
-                remedy="Try again when it does.",
-            )
-        return whole.model_copy(update={"stages": {}}), left_to_others(whole)
-    try:
-        found = TurnDecision(
-            enhancement=Enhancement.model_validate(pred["enhancement"]),
-            selection=Selection.model_validate(pred["selection"]),
-            commands=pred["commands"],
-        )
-        return found, str(pred.get("failed") or "")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    if not isinstance(whole, TurnDecision):
         raise InputError(
-            "The prediction is none of a program", remedy="Compile program.trainable(), or pass its own prediction."
-        ) from error  # fmt: skip
+            "The prediction is none of a program",
+            remedy="Compile program.trainable(), or pass a prediction with the program's decision.",
+        )
+    lost = [call.error for call in whole.calls if not call.success and call.error]
+    if whole.degraded and any(error.startswith(_OUTAGES) for error in (*lost, *_causes(whole))):
+        raise LMUnansweredError(
+            "The language model did not answer, and a fallback's answer is not scored as its own",
+            remedy="Try again when it does.",
+        )
+    return whole.model_copy(update={"stages": {}}), left_to_others(whole)
 
 
 def _causes(decision: TurnDecision) -> list[str]:

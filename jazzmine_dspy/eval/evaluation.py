@@ -23,7 +23,7 @@ def flows_of(example: Example) -> tuple[str, ...]:
     """The flows that a turn is about: those that it is labelled to start, and the running one.
 
     Example:
-        >>> from jazzmine_dspy.datasets.schema import Labels
+        >>> from jazzmine_dspy.models.labels import Labels
         >>> from jazzmine_dspy.models.turn import Turn
         >>> turn = Turn(text="and where is 4471?", flow="refund")
         >>> example = Example(
@@ -94,6 +94,12 @@ class TurnResult:
         return self.decision is not None and any(call.refused for call in self.decision.calls)
 
     @property
+    def wrong(self) -> bool:
+        """Whether a flow or a command is wrong. True for a crash, False where the language model did not answer."""
+        asked = [self.scores[name].value for name in WHOLE_TURN if name in self.scores]
+        return not self.unanswered and not all(asked)
+
+    @property
     def outcome(self) -> str:
         """``unanswered``, ``crashed``, ``degraded``, ``right`` (all flows and commands) or ``wrong``."""
         if self.unanswered:
@@ -102,8 +108,7 @@ class TurnResult:
             return "crashed"
         if self.decision.degraded:
             return "degraded"
-        asked = [self.scores[name].value for name in WHOLE_TURN if name in self.scores]
-        return "right" if all(asked) else "wrong"
+        return "wrong" if self.wrong else "right"
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.equality import command_keys, in_order
 from jazzmine_dspy.eval.metrics import stage_score
 from jazzmine_dspy.models.base import thaw
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import STAGES, Stage, TurnDecision
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 
 _SHOWN = 200

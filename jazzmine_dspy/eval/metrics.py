@@ -7,7 +7,6 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.eval.equality import (
     collapse,
     command_keys,
@@ -19,6 +18,7 @@ from jazzmine_dspy.eval.equality import (
 )  # fmt: skip
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Selection, Stage, TurnDecision
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, ScoreTerm, commands_f1, mean, score_turn
 from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 
 OBJECTIVES = (

@@ -13,15 +13,14 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
 
 import dspy
-from dspy.clients.legacy_outputs import value
-from dspy.lm15 import Response
-from dspy.utils.exceptions import (
+
+from jazzmine_dspy.lm.dspy_api import (
     AdapterParseError,
     ContextWindowExceededError,
     LMInvalidRequestError,
     LMUnsupportedFeatureError,
+    Response,
 )
-
 from jazzmine_dspy.lm.engines import unwrap
 from jazzmine_dspy.lm.errors import LMFilteredError, LMNoAnswerError
 from jazzmine_dspy.lm.providers import (
@@ -115,12 +114,12 @@ def outcome_of(response: Any) -> Outcome:
         thought, refused = "thinking" in kinds or response.usage.reasoning_tokens, "refusal" in kinds
         finish = "error" if _ended_in_error(response.provider_data) else str(response.finish_reason or "")
     else:
-        choice = next(iter(value(response, "choices", None) or ()), None)
-        message = value(choice, "message", None)
-        text = str(value(message, "content", None) or value(choice, "text", None) or "")
-        thought, refused = (value(message, name, None) for name in ("reasoning_content", "refusal"))
+        choice = next(iter(_value(response, "choices") or ()), None)
+        message = _value(choice, "message")
+        text = str(_value(message, "content") or _value(choice, "text") or "")
+        thought, refused = (_value(message, name) for name in ("reasoning_content", "refusal"))
         thoughts = str(thought or "")
-        finish = str(value(choice, "finish_reason", None) or "").replace("tool_calls", "tool_call")
+        finish = str(_value(choice, "finish_reason") or "").replace("tool_calls", "tool_call")
     if not text.strip() and thoughts.rstrip().endswith("}"):
         # Some servers take the answer for thoughts.
         text = thoughts
@@ -141,7 +140,7 @@ def with_text(output: Any) -> Any:
     if not isinstance(output, dict) or str(output.get("text") or "").strip():
         return output
     for call in output.get("tool_calls") or ():
-        return {**output, "text": value(value(call, "function"), "arguments")}
+        return {**output, "text": _value(_value(call, "function"), "arguments")}
     thoughts = output.get("reasoning_content")
     return {**output, "text": f"<think>{thoughts}"} if thoughts else output
 
@@ -298,6 +297,10 @@ class Attempts:
     @staticmethod
     def _limit_of(settings: dict[str, Any]) -> int:
         return max((settings.get(name) or 0 for name in LIMITS), default=0)
+
+
+def _value(of: Any, name: str) -> Any:
+    return of.get(name) if isinstance(of, dict) else getattr(of, name, None)
 
 
 def _refuses_schema(error: Exception) -> bool:

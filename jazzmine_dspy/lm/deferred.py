@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.lm15 import Request, Response, Usage
 
+from jazzmine_dspy.lm.dspy_api import Request, Response, Usage
 from jazzmine_dspy.lm.engines import AsyncEngine, Engine, chat_messages, response_schema, text_response
 from jazzmine_dspy.lm.errors import LMSettingsError, LMWarning
 from jazzmine_dspy.models.awaiting import Awaiting, current_conversation

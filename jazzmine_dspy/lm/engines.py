@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from typing import Any, cast
 
 import dspy
-from dspy._vendor.lm15.serde import request_to_dict
-from dspy.clients.backend_selection import CLIENT_KEYS
-from dspy.lm15 import (
+
+from jazzmine_dspy.lm.dspy_api import (
+    CLIENT_KEYS,
     Message,
     Request,
     Response,
@@ -26,8 +26,8 @@ from dspy.lm15 import (
     TextDelta,
     TextPart,
     Usage,
+    request_to_dict,
 )
-
 from jazzmine_dspy.lm.errors import LMRequestError, ScriptMissError
 from jazzmine_dspy.models.base import Shared, canonical_json, in_thread, sha256
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dspy.utils.exceptions import ContextWindowExceededError, LMError, LMServerError
-
+from jazzmine_dspy.lm.dspy_api import ContextWindowExceededError, LMError, LMServerError
 from jazzmine_dspy.models.errors import InputError, JazzmineError
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import dspy
-from dspy._vendor.lm15.serde import request_to_dict
-from dspy.lm15 import Request, Response, Usage
 
+from jazzmine_dspy.lm.dspy_api import Request, Response, Usage, request_to_dict
 from jazzmine_dspy.lm.engines import Wrapper
 from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
 from jazzmine_dspy.lm.native import wrap

@@ -10,12 +10,18 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import dspy
-from dspy.clients.backend_selection import CLIENT_KEYS
-from dspy.clients.execution import _engine, prepare
-from dspy.lm15 import Request, Response
-from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from jazzmine_dspy.lm.attempts import JSON, Listener, check_answered
+from jazzmine_dspy.lm.dspy_api import (
+    CLIENT_KEYS,
+    ContextWindowExceededError,
+    LMInvalidRequestError,
+    LMUnsupportedFeatureError,
+    Request,
+    Response,
+    engine_for,
+    prepare,
+)
 from jazzmine_dspy.lm.engines import Engine, engine_identity, unwrap, with_engine
 from jazzmine_dspy.lm.errors import LMSettingsError
 from jazzmine_dspy.lm.providers import (
@@ -78,7 +84,7 @@ class NativeEngine(Engine):
     def _client(self, request: Request, *, asynchronous: bool) -> tuple[Any, Request]:
         request = with_limit_named(self.lm, request)
         call = prepare(self.lm, request, None, {"cache": False}, asynchronous=asynchronous)
-        engine, native, _ = _engine(self.lm, call, asynchronous)
+        engine, native, _ = engine_for(self.lm, call, asynchronous)
         return engine, native
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import dspy
 import httpx
-from dspy._vendor.lm15.errors import map_http_error
-from dspy.lm15 import (
+
+from jazzmine_dspy.lm.dspy_api import (
     InvalidRequestError,
     ProviderError,
     Request,
@@ -24,8 +24,8 @@ from dspy.lm15 import (
     TimeoutError,
     TransportError,
     Usage,
+    map_http_error,
 )
-
 from jazzmine_dspy.lm.engines import Engine, call_limit, chat_messages, response_schema, text_response
 from jazzmine_dspy.lm.errors import LMContextError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from dspy.lm15 import Usage
+from jazzmine_dspy.lm.dspy_api import Usage
 
 
 class Tokens(NamedTuple):
@@ -114,7 +114,7 @@ def price_of(name: str, given: tuple[float, float] | None = None) -> Price | Non
     if not model:
         return None
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    from dspy.clients.model_metadata import model_info, rate, source_info
+    from jazzmine_dspy.lm.dspy_api import model_info, rate, source_info
 
     info = model_info(provider, model)
     prompt, completion = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")

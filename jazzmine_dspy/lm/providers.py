@@ -15,12 +15,18 @@ from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import dspy
-from dspy._vendor.lm15.compat import OPENAI_CHAT_PRESETS, OpenAIChatCompat, resolve_openai_chat_compat
-from dspy.clients.backend_selection import select_backend
-from dspy.clients.lm import _is_openai_reasoning_model
-from dspy.lm15 import Request
-from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMUnsupportedFeatureError
 
+from jazzmine_dspy.lm.dspy_api import (
+    OPENAI_CHAT_PRESETS,
+    ContextWindowExceededError,
+    LMInvalidRequestError,
+    LMUnsupportedFeatureError,
+    OpenAIChatCompat,
+    Request,
+    is_reasoning_model,
+    resolve_openai_chat_compat,
+    select_backend,
+)
 from jazzmine_dspy.lm.engines import engine_identity, unwrap, with_engine
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.ollama import PROVIDERS as OLLAMA
@@ -241,14 +247,14 @@ def answer_limit(lm: dspy.LM, wanted: int, least: int = 0, most: int | None = No
     inner, engine = unwrap(lm)
     quirks = quirks_of(lm)
     wanted = max(wanted, least, *_own_limit(inner).values())
-    thinks = _is_openai_reasoning_model(str(inner.model)) or quirks.refused or quirks.thinks
+    thinks = is_reasoning_model(str(inner.model)) or quirks.refused or quirks.thinks
     if wanted and (thinks or lm.supports_reasoning or getattr(engine, "think", None)):
         wanted = max(wanted, thinking_room(engine))
     if (most := most or quirks.most) is not None:
         wanted = min(wanted, most)
     name = limit_name(lm)
     if name is None:
-        name = "max_completion_tokens" if _is_openai_reasoning_model(str(inner.model)) else "max_tokens"
+        name = "max_completion_tokens" if is_reasoning_model(str(inner.model)) else "max_tokens"
     made: dict[str, Any] = {name: wanted} if name and wanted else {}
     made |= {other: None for other in LIMITS if other != name and inner.kwargs.get(other)}
     if "temperature" in quirks.refused:

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import dspy
-from dspy._vendor.lm15.serde import response_from_dict, response_to_dict
-from dspy.lm15 import Request, Response
 from pydantic import Field, ValidationError
 
 from jazzmine_dspy.lm.attempts import outcome_of
@@ -33,6 +31,7 @@ from jazzmine_dspy.lm.deferred import (
     read_answers,
     read_rows,
 )
+from jazzmine_dspy.lm.dspy_api import Request, Response, response_from_dict, response_to_dict
 from jazzmine_dspy.lm.engines import Wrapper, request_key, unwrap
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.lm.native import wrap

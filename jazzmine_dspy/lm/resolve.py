@@ -9,13 +9,18 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import dspy
-from dspy._vendor.lm15.registry import lookup
-from dspy._vendor.lm15.router import LITELLM_PROVIDER_PREFIXES
-from dspy.clients.lm import _is_openai_reasoning_model
-from dspy.lm15 import Request, Response, Usage, registered_providers
-from dspy.utils.exceptions import LMConfigurationError
 
 from jazzmine_dspy.lm.deferred import PREFIX, deferred_lm
+from jazzmine_dspy.lm.dspy_api import (
+    LITELLM_PROVIDER_PREFIXES,
+    LMConfigurationError,
+    Request,
+    Response,
+    Usage,
+    is_reasoning_model,
+    lookup,
+    registered_providers,
+)
 from jazzmine_dspy.lm.engines import Engine, chat_messages, text_response, with_engine
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMSettingsError
 from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider, provider_of
@@ -96,7 +101,7 @@ def _remote(name: str, provider: str, settings: dict[str, Any]) -> dspy.LM:
     schema = _schema_support(name, settings)
     address = next((settings[key] for key in ("api_base", "base_url") if settings.get(key)), None)
     # Reasoning models refuse any temperature but their own.
-    temperature = None if _is_openai_reasoning_model(name) else 0.0
+    temperature = None if is_reasoning_model(name) else 0.0
     made = {"temperature": temperature, "cache": False, "num_retries": NUM_RETRIES, **settings}
     if address and provider == "openai" and not (settings.get("api_key") or os.environ.get("OPENAI_API_KEY")):
         # Servers of one's own mostly want no key, but DSPy does.
@@ -135,7 +140,10 @@ def _known(provider: str) -> bool:
         return True
     # Otherwise LiteLLM fetches a price list from the network as it is imported, which takes seconds.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    from litellm.types.utils import LlmProviders
+    try:
+        from litellm.types.utils import LlmProviders
+    except ImportError:
+        return False
 
     return provider in {each.value for each in LlmProviders}
 

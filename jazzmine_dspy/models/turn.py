@@ -28,6 +28,7 @@ STATE_FIELDS = frozenset(
         "paused",
         "paused_slots",
         "confirming",
+        "clarifying",
         "offering",
         "entities",
         "date",

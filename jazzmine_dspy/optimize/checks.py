@@ -9,11 +9,12 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.datasets import Dataset, load_dataset
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import has_label, labelled
 from jazzmine_dspy.lm.deferred import DeferredLM
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.errors import DatasetError, ExtensionError, RecipeError
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.optimizers.registry import named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,10 +67,23 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
         if gain.low is None or gain.high is None or gain.low <= 0 <= gain.high:
             over_base += ", which may be chance"
     outage = " The language model did not answer, so no program that asks it was judged."
+    told = ((each.contender.name, lack_of_turns(context, each)) for each in state.verdicts)
+    lacking = next((f" {name} was {words}." for name, words in told if state.base_ships and words), "")
     return (
         f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {by}"
-        f"{over_base}; {asks}." + (outage if state.unanswered else "")
+        f"{over_base}; {asks}.{lacking}" + (outage if state.unanswered else "")
     )
+
+
+def lack_of_turns(context: RunContext, verdict: Verdict) -> str:
+    """How many turns would show the gain of a program that asks the language model; empty where its own turns do."""
+    gain, price = verdict.difference, PRICE[context.recipe.prefer] * verdict.contender.calls
+    if gain is None or not verdict.contender.calls or abs(gain.value) >= gain.detectable:
+        return ""
+    if gain.value <= price:
+        return f"asked about {gain.n} turns, which show a gain from {_per_cent(gain.detectable)} points on"
+    needed = math.ceil(gain.n * (gain.detectable / gain.value) ** 2)
+    return f"asked about {gain.n} turns; a gain of this size shows from {needed:,} on"
 
 
 def first_line(context: RunContext, state: RunState) -> str:
@@ -110,7 +124,7 @@ def _per_cent(share: float) -> str:
 
 def candidate_row(context: RunContext, state: RunState, verdict: Verdict) -> CandidateRow:
     """A program that may ship, with its score, and why it ships or not."""
-    contender, ships = verdict.contender, state.ships
+    contender, ships = verdict.contender, verdict.contender.name == state.ships
     price = PRICE[context.recipe.prefer] * contender.calls
     if contender.kind == "base":
         why = "what the package knows without a label"
@@ -119,10 +133,12 @@ def candidate_row(context: RunContext, state: RunState, verdict: Verdict) -> Can
     else:
         why = f"expected {100 * verdict.expected:+.1f} ± {100 * verdict.spread:.1f} points over the base"
         why += f", {100 * price:.1f} for its calls" if price else ""
+        lacking = "" if ships else lack_of_turns(context, verdict)
+        why += f"; {lacking}" if lacking else ""
     return CandidateRow(
         contender.name,
         verdict.score,
-        contender.name == ships,
+        ships,
         why,
         contender.calls,
         verdict.difference,

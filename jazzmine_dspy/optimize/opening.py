@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.lm15 import Request, Response
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.demos import unlabelled_fields
+from jazzmine_dspy.lm.dspy_api import Request, Response
 from jazzmine_dspy.lm.engines import request_key
 from jazzmine_dspy.lm.meter import Meter
 from jazzmine_dspy.lm.prices import price_of

@@ -12,7 +12,7 @@ import dspy
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.lm.engines import chat_messages, scripted_lm
 from jazzmine_dspy.lm.prices import Price, Tokens
-from jazzmine_dspy.optimize.budget import Budget, price_for
+from jazzmine_dspy.optimize.budget import Budget, price_for, price_in_words
 from jazzmine_dspy.optimize.checks import open_dataset
 from jazzmine_dspy.optimize.context import PARTS, NullProgress, RunContext
 from jazzmine_dspy.optimize.opening import start_program
@@ -75,6 +75,24 @@ class Plan(NamedTuple):
         total = self.total
         return self.price and self.price.cost(Tokens(total.prompt_tokens, total.completion_tokens))
 
+    def in_words(self) -> list[str]:
+        """Lines: calls, tokens, and money at most, and the price."""
+        if not self.steps:
+            return ["no language model is asked: 0 calls"]
+        total, price = self.total, self.price
+        limits = [
+            None if self.limit is None else f"{self.limit:,}",
+            None if self.tokens is None else f"{self.tokens:,} tokens",
+            None if self.money is None or price is None else price.amount(self.money),
+        ]
+        words = ", ".join(limit for limit in limits if limit is not None)
+        return [
+            f"at most {total.calls:,} calls of {self.lm} ({f'limit {words}' if words else 'no limit'}), about "
+            f"{total.prompt_tokens:,} prompt tokens, at most {total.completion_tokens:,} answer tokens",
+            *([] if price is None or self.cost is None else [f"at most about {price.amount(self.cost)}"]),
+            f"price: {price_in_words(self.lm, price)}",
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """The document that ``optimize --dry-run --json`` prints."""
         return {
@@ -105,37 +123,44 @@ def plan(recipe: Recipe | str | Path, *, start_from: str | Path | None = None) -
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     dataset = open_dataset(recipe)
-    limits, price = recipe.budget, price_for(recipe)
+    budget = Budget(recipe.budget, price=price_for(recipe))
+    if recipe.lm == "none":
+        return Plan(recipe.lm, (), recipe.budget.lm_calls, budget.meter.price)
+    previous = None if start_from is None else read_previous(start_from, dataset)
+    base, _ = start_program(recipe, dataset, start_from)
+    return plan_run(RunContext(recipe, dataset, NullProgress(), budget, previous=previous), base)
+
+
+def plan_run(context: RunContext, base: TurnProgram) -> Plan:
+    """Compute the maximum that a run with this context asks, from its program before any training."""
+    recipe, dataset, previous = context.recipe, context.dataset, context.previous
+    limits, price = recipe.budget, context.budget.meter.price
     steps: list[Step] = []
 
     def add(name: str, calls: int, per_call: tuple[int, int]) -> None:
         steps.append(Step(name, calls, calls * per_call[0], calls * per_call[1]))
 
-    if recipe.lm != "none":
-        base, _ = start_program(recipe, dataset, start_from)
-        context = RunContext(recipe, dataset, NullProgress(), Budget(limits, price=price))
-        train, asking = dataset.examples("train"), base.with_policy("lm")
-        sample = turns_to_compile_on(context, base, dataset.examples("dev_a"))
-        per_turn = calls_per_turn(asking)
-        add("ask once", 1, _tokens(asking, sample))
-        for each in uncompiled(recipe, asking):
-            add(f"try {each.name}", len(sample) * per_turn, _tokens(each.program, sample))
-        most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
-        demos = recipe.demos.model_copy(update={"labeled": most})
-        tools = OptimizerTools(recipe.model_copy(update={"demos": demos}))
-        per_call = _tokens(labeled(asking, train, tools) if most else asking, sample)
-        candidates, turns = _making(recipe, len(train), len(asking.active_predictors()))
-        if candidates:
-            add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, per_call)
-        add("compare", context.calls_for_judging, per_call)
-        add("report on test", context.calls_for_report, per_call)
-        if start_from is not None:
-            previous = read_previous(start_from, dataset)
-            pool = dataset.examples(*PARTS)
-            unseen = sum(example.conversation_id not in previous.learnt for example in pool)
-            judged = min(recipe.sample.dev_b or unseen, unseen)
-            tested = min(recipe.sample.test or context.test_turns, context.test_turns)
-            add("judge and report before", (judged + tested) * calls_per_turn(previous.program), per_call)
+    train, asking = dataset.examples("train"), base.with_policy("lm")
+    sample = turns_to_compile_on(context, base, dataset.examples("dev_a"))
+    per_turn = calls_per_turn(asking)
+    add("ask once", 1, _tokens(asking, sample))
+    for each in uncompiled(recipe, asking):
+        add(f"try {each.name}", len(sample) * per_turn, _tokens(each.program, sample))
+    most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
+    demos = recipe.demos.model_copy(update={"labeled": most})
+    tools = OptimizerTools(recipe.model_copy(update={"demos": demos}))
+    per_call = _tokens(labeled(asking, train, tools) if most else asking, sample)
+    candidates, turns = _making(recipe, len(train), len(asking.active_predictors()))
+    if candidates:
+        add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, per_call)
+    add("compare", context.calls_for_judging, per_call)
+    add("report on test", context.calls_for_report, per_call)
+    if previous is not None:
+        pool = dataset.examples(*PARTS)
+        unseen = sum(example.conversation_id not in previous.learnt for example in pool)
+        judged = min(recipe.sample.dev_b or unseen, unseen)
+        tested = min(recipe.sample.test or context.test_turns, context.test_turns)
+        add("judge and report before", (judged + tested) * calls_per_turn(previous.program), per_call)
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 

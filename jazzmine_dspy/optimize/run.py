@@ -18,6 +18,7 @@ from jazzmine_dspy.optimize.context import NullProgress, Progress, RunContext
 from jazzmine_dspy.optimize.local.recall import documents
 from jazzmine_dspy.optimize.opening import alone, open_context, start_program
 from jazzmine_dspy.optimize.optimizers.registry import Optimizer, calls_per_turn
+from jazzmine_dspy.optimize.planning import plan_run
 from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
 from jazzmine_dspy.optimize.state import RunResult, RunState, run_facts, stopped_facts
@@ -124,6 +125,9 @@ def _run(
         tracker = Tracker(recipe.tracking, _WORK / "mlflow", recipe.name, progress.note)
         context = replace(context, tracker=tracker)
     try:
+        if context.lm is not None:
+            for line in plan_run(context, start).in_words():
+                progress.note(line)
         track_start(context)
         base = base_of(start)
         context.best.stands(base)

@@ -14,10 +14,11 @@ from jazzmine_dspy.lm.engines import call_deadline
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program.bindings import READY, Bindings, make_ready
 from jazzmine_dspy.program.deadline import Deadline, awithin, in_thread, within
+from jazzmine_dspy.program.demonstrations import demonstrations
 from jazzmine_dspy.program.lm_requests import CallLog, Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.outages import Asking
-from jazzmine_dspy.program.prompts import nearest_of, shown
+from jazzmine_dspy.program.prompts import shown
 from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 LEFT_BEHIND_S = 0.25
@@ -49,7 +50,7 @@ def ask(call: PredictorCall, owner: ProgramModule, bindings: Bindings, deadline:
         with deadline.paused():
             make_ready(lm)
     asking = Asking(lm, deadline.clock, deadline.ends)
-    demos = shown(predictor, bindings.embedder, call.query, call.exclude)
+    demos = _demos(call, predictor, owner, bindings)
 
     def once(seconds: float | None) -> Any:
         # An abandoned thread ends soon after the deadline, together with the call of a local model.
@@ -79,8 +80,8 @@ async def aask(
         with deadline.paused():
             await in_thread(functools.partial(make_ready, lm))
     asking = Asking(lm, deadline.clock, deadline.ends)
-    nearest = functools.partial(shown, predictor, bindings.embedder, call.query, call.exclude)
-    demos = await in_thread(nearest) if nearest_of(predictor) else {}
+    find = functools.partial(_demos, call, predictor, owner, bindings)
+    demos = await in_thread(find) if predictor.demos else {}
 
     async def once() -> Any:
         with _logged(log, asking.lm):
@@ -94,6 +95,15 @@ async def aask(
     with asking.ended():
         retrying = AsyncRetrying(sleep=asking.patience.asleep, **asking.rules)
         return _predicted(await retrying(attempt), predictor, log)
+
+
+def _demos(
+    call: PredictorCall, predictor: dspy.Predict, owner: ProgramModule, bindings: Bindings
+) -> dict[str, Any]:
+    """The demonstrations that a call is given beside its inputs; empty where the predictor holds none."""
+    nearest = shown(predictor, bindings.embedder, call.query, call.exclude)
+    held = nearest.get("demos", predictor.demos)
+    return {"demos": demonstrations(call.predictor, held, owner.program)} if held else {}
 
 
 def _language_model(bindings: Bindings, predictor: dspy.Predict) -> dspy.LM:

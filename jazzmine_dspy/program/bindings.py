@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 import dspy
-from dspy.clients.backend_selection import select_backend
-from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
+from jazzmine_dspy.lm.dspy_api import main_thread_config, select_backend, thread_local_overrides
 from jazzmine_dspy.models.base import Shared, log
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError, format_error
@@ -145,7 +144,8 @@ def make_ready(lm: dspy.BaseLM) -> None:
         # Else it fetches a list of prices from the network as it is imported.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         # Not told by sys.modules: another thread may be importing it, and is waited for here.
-        importlib.import_module("litellm")
+        with suppress(ImportError):
+            importlib.import_module("litellm")
     READY.add(lm)
 
 

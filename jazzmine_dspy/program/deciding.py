@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import dspy
-from dspy.utils.callback import ACTIVE_CALL_ID
 
+from jazzmine_dspy.lm.dspy_api import ACTIVE_CALL_ID
 from jazzmine_dspy.models import STAGES, Turn, TurnDecision
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error

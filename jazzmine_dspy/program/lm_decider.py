@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, cast
 
-from dspy.utils.exceptions import AdapterParseError
-
+from jazzmine_dspy.lm.dspy_api import AdapterParseError
 from jazzmine_dspy.models import UNDERSTOOD, BaseCommand, Command, Slot
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import (

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dspy.utils.callback import BaseCallback
-
+from jazzmine_dspy.lm.dspy_api import BaseCallback
 from jazzmine_dspy.models.decision import LMCall, PredictorName, Recalled
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Slot

@@ -14,7 +14,13 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName
 from jazzmine_dspy.program.state import as_turn
-from jazzmine_dspy.signatures.contract import Wording
+from jazzmine_dspy.signatures.contract import CONTRACTS, Wording
+
+
+def prediction_of(decision: TurnDecision) -> dspy.Prediction:
+    """The prediction of a program and of what is trained of it: ``decision``, and plain ``flows`` and ``commands``."""
+    commands = [command.model_dump(mode="json", exclude_none=True) for command in decision.commands]
+    return dspy.Prediction(decision=decision, flows=list(decision.selection.flows), commands=commands)
 
 
 class ProgramModule(dspy.Module):
@@ -25,14 +31,43 @@ class ProgramModule(dspy.Module):
         """What the program is bound to."""
         raise NotImplementedError
 
+    @property
+    def program(self) -> DecidingModule:
+        """The program that decides."""
+        raise NotImplementedError
+
     def predictor(self, name: str) -> dspy.Predict:
         """The predictor of that name."""
-        predictor: dspy.Predict = getattr(self, name)
-        return predictor
+        return cast("dspy.Predict", getattr(self, name))
 
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors that are asked."""
         raise NotImplementedError
+
+    def all_parameters(self) -> list[tuple[str, Any]]:
+        """All predictors, those included that the policy does not ask."""
+        return list(super().named_parameters())
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """The predictors that the policy asks: DSPy's optimizers improve these, inside other modules too."""
+        asked = self.active_predictors()
+        return [one for one in self.all_parameters() if one[0] in asked or one[0] not in CONTRACTS]
+
+    def set_lm(self, lm: dspy.LM | str | None, **settings: Any) -> None:
+        """Set the language model of all predictors; None takes it away.
+
+        Args:
+            lm: The model, or its name such as ``openai/gpt-4o-mini``.
+            settings: Of a model that is named, such as ``api_base``.
+
+        Raises:
+            LMNotFoundError: the name does not resolve.
+        """
+        from jazzmine_dspy.lm import resolve_lm
+
+        model = resolve_lm(lm, **settings) if isinstance(lm, str) else lm
+        for _, predictor in self.all_parameters():
+            predictor.lm = model
 
     def get_lm(self) -> dspy.LM | None:
         """The language model that answers: DSPy's optimizers, ``Refine`` and ``BestOfN`` ask for it.
@@ -43,7 +78,10 @@ class ProgramModule(dspy.Module):
         Raises:
             ValueError: the predictors have different ones.
         """
-        return super().get_lm() or self.bindings.lm_for()
+        own = {id(predictor.lm): predictor.lm for _, predictor in self.all_parameters()}
+        if len(own) > 1:
+            raise ValueError("The predictors have different language models: there is no one to return")
+        return next(iter(own.values()), None) or self.bindings.lm_for()
 
     def context(self, **settings: Any) -> AbstractContextManager[None]:
         """A ``dspy.context`` in which the program's language model is the one of DSPy's settings.
@@ -80,6 +118,12 @@ class DecidingModule(ProgramModule):
 
     registry: FlowRegistry
     policy: Policy
+
+    @property
+    def program(self) -> DecidingModule:
+        """The program itself."""
+        return self
+
     asked_in: Wording | None = None
     """The wording of a program whose policy asks no language model, for policies that do; None for the policy's own."""
 
@@ -120,8 +164,7 @@ class DecidingModule(ProgramModule):
             InputError: no turn and no text, an empty text, or one over the limit.
         """  # fmt: skip
         prediction = self(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
-        decision: TurnDecision = prediction.decision
-        return decision
+        return cast("TurnDecision", prediction.decision)
 
     async def adecide(
         self,
@@ -133,5 +176,4 @@ class DecidingModule(ProgramModule):
     ) -> TurnDecision:
         """The same without blocking the loop."""  # fmt: skip
         prediction = await self.acall(turn=as_turn(turn, text), exclude=exclude, deadline=deadline)
-        decision: TurnDecision = prediction.decision
-        return decision
+        return cast("TurnDecision", prediction.decision)

@@ -18,9 +18,9 @@ from typing import Any
 
 import dspy
 from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
-from dspy.utils.exceptions import LMRateLimitError, LMUnexpectedError, is_retryable_lm_error
 from tenacity import RetryCallState, retry_if_exception
 
+from jazzmine_dspy.lm.dspy_api import LMRateLimitError, LMUnexpectedError, is_retryable_lm_error
 from jazzmine_dspy.models.decision import LMCall
 from jazzmine_dspy.models.errors import (
     CODES,

@@ -125,11 +125,6 @@ def _unit(vectors: Vectors) -> Vectors:
     return unit
 
 
-def marks_of(demo: Any) -> dict[str, Any]:
-    """What a demonstration holds beside the fields of its predictor."""
-    return {name: demo[name] for name in ("augmented", SAID, CONVERSATION) if demo.get(name)}
-
-
 def with_nearest(predictor: dspy.Predict, state: dict[str, Any]) -> dict[str, Any]:
     """The state of a predictor, with how many of its demonstrations it is shown."""
     count = nearest_of(predictor)
@@ -246,7 +241,7 @@ def program_fingerprint(program: DecidingModule) -> str:
         "heads": {stage: head.fingerprint for stage, head in bound.heads.items()},
         "lm": lm_identity(bound.lm) if bound.lm is not None else None,
     }
-    predictors = dict(program.named_parameters())
+    predictors = dict(program.all_parameters())
     made_of = (canonical_json([policy, rest]), *map(_made_of, predictors.items()))
     known = _KNOWN.get(made_of)
     if known is None:

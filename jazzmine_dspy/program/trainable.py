@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
+from jazzmine_dspy.lm.dspy_api import AdapterParseError
 from jazzmine_dspy.lm.errors import EngineError
 from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.base import Shared
@@ -16,20 +16,17 @@ from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import bearing_outages
 from jazzmine_dspy.program.deciding import adecide, decide
+from jazzmine_dspy.program.demonstrations import demonstrations
 from jazzmine_dspy.program.lm_requests import PredictFailed
-from jazzmine_dspy.program.module import DecidingModule, ProgramModule
+from jazzmine_dspy.program.module import DecidingModule, ProgramModule, prediction_of
 from jazzmine_dspy.program.prompts import (
     CONTRACT,
     check_contract,
     contract_of,
-    marks_of,
     nearest_of,
     with_nearest,
 )
 from jazzmine_dspy.program.state import as_turn
-
-STAGES_FIELD = "stages"
-"""In an example of DSPy's: what a stage is shown otherwise than the others, by predictor and field."""
 
 
 class _Held(Shared):
@@ -50,7 +47,7 @@ def _redacted_error(error: Exception) -> Exception:
 
 
 class StagePredict(dspy.Predict):
-    """A predictor that shows, of an example of whole turns, what is its own: DSPy puts such examples among its demos.
+    """A predictor that is saved with its demonstrations as they are sent.
 
     Where it has no language model of its own and one is bound, ``lm`` is the one that answers: ``BetterTogether`` looks
     for it there. It is not saved.
@@ -58,12 +55,12 @@ class StagePredict(dspy.Predict):
     Args:
         name: Of the predictor.
         source: What it is at first.
-        bindings: Of the program whose predictor it is.
+        held: The program whose predictor it is.
     """
 
-    def __init__(self, name: str, source: dspy.Predict, bindings: Bindings) -> None:
+    def __init__(self, name: str, source: dspy.Predict, held: _Held) -> None:
         self._own_lm: dspy.LM | None = None
-        self._bindings = bindings
+        self._held, self._bindings = held, held.program.bindings
         super().__init__(source.signature)
         self.name = name
         self.lm, self.config, self.fields = source.lm, dict(source.config), source.fields
@@ -80,34 +77,13 @@ class StagePredict(dspy.Predict):
     def lm(self, lm: dspy.LM | None) -> None:
         self._own_lm = lm
 
-    @property
-    def shown(self) -> list[dspy.Example]:
-        """The demonstrations as they are sent and saved; an example without an answer of this predictor is none."""
-        return self._shown(self.demos)
-
-    def _shown(self, demos: Sequence[Any]) -> list[dspy.Example]:
-        shown: list[dspy.Example] = []
-        for demo in demos:
-            fields = {name: demo[name] for name in self.signature.fields if name in demo}
-            fields |= (demo.get(STAGES_FIELD) or {}).get(self.name, {})
-            if any(name in fields for name in self.signature.output_fields):
-                shown.append(dspy.Example(**marks_of(demo), **fields))
-        return shown
-
-    def forward(self, **kwargs: Any) -> dspy.Prediction:
-        """As DSPy's own."""
-        return super().forward(**{**kwargs, "demos": self._shown(kwargs.get("demos", self.demos))})
-
-    async def aforward(self, **kwargs: Any) -> dspy.Prediction:
-        """As DSPy's own."""
-        return await super().aforward(**{**kwargs, "demos": self._shown(kwargs.get("demos", self.demos))})
-
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state, with the demonstrations as they are sent."""
         bare = copy.copy(self)
         bare._bindings = Bindings()
+        sent = demonstrations(self.name, self.demos, self._held.program)
         state: dict[str, Any] = dspy.Predict.dump_state(bare, json_mode=json_mode)
-        return with_nearest(self, {**state, "demos": [demo.toDict() for demo in self.shown]})
+        return with_nearest(self, {**state, "demos": [dspy.Example(**demo).toDict() for demo in sent]})
 
 
 class TrainableProgram(ProgramModule):
@@ -125,12 +101,17 @@ class TrainableProgram(ProgramModule):
         self._held = _Held(program)
         self._names = program.active_predictors()
         for name in self._names:
-            setattr(self, name, StagePredict(name, program.predictor(name), program.bindings))
+            setattr(self, name, StagePredict(name, program.predictor(name), self._held))
+
+    @property
+    def program(self) -> DecidingModule:
+        """The program that it was made of."""
+        return self._held.program
 
     @property
     def bindings(self) -> Bindings:
         """What the program is bound to."""
-        return self._held.program.bindings
+        return self.program.bindings
 
     def active_predictors(self) -> tuple[str, ...]:
         """Names of the predictors: ``fused``, or ``enhance``, ``select`` and ``understand``."""
@@ -151,9 +132,7 @@ class TrainableProgram(ProgramModule):
             text: The user's text, where there is no turn.
 
         Returns:
-            A prediction of plain values: ``enhancement`` and ``selection`` (dictionaries), ``commands`` (a list of
-            them), ``failed``: why the language model did not answer, "" where it did, and
-            ``refused``: why a part of its answer was not taken, "" where all was.
+            A prediction as the program's: ``decision``, and as plain values ``flows`` and ``commands``.
 
         Raises:
             InputError: there is no turn.
@@ -163,7 +142,7 @@ class TrainableProgram(ProgramModule):
         """
         with bearing_outages():
             try:
-                return _plain(decide(self._held.program, as_turn(turn, text), exclude, None, owner=self))
+                return prediction_of(decide(self.program, as_turn(turn, text), exclude, None, owner=self))
             except PredictFailed as failure:
                 raise _redacted_error(failure.error) from None
 
@@ -178,7 +157,7 @@ class TrainableProgram(ProgramModule):
         with bearing_outages():
             try:
                 checked_turn = as_turn(turn, text)
-                return _plain(await adecide(self._held.program, checked_turn, exclude, None, owner=self))
+                return prediction_of(await adecide(self.program, checked_turn, exclude, None, owner=self))
             except PredictFailed as failure:
                 raise _redacted_error(failure.error) from None
 
@@ -196,15 +175,6 @@ class TrainableProgram(ProgramModule):
         mine = {name: getattr(self, name).signature for name in self._names}
         check_contract(state, mine, expected=True)
         super().load_state(state, **options)
-
-
-def _plain(decision: TurnDecision) -> dspy.Prediction:
-    fields = decision.model_dump(
-        mode="json",
-        include={"enhancement": True, "selection": {"flows", "mode", "clarify"}, "commands": True},
-    )
-    refused = [each.cause for each in decision.stages.values() if each.source == "lm" and each.cause]
-    return dspy.Prediction(**fields, failed=left_to_others(decision), refused="; ".join(refused))
 
 
 def left_to_others(decision: TurnDecision) -> str:

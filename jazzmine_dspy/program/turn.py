@@ -20,7 +20,7 @@ from jazzmine_dspy.program.deadline import DEADLINE, Deadline
 from jazzmine_dspy.program.decider import check_deciders
 from jazzmine_dspy.program.deciding import adecide, decide, read
 from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
-from jazzmine_dspy.program.module import DecidingModule
+from jazzmine_dspy.program.module import DecidingModule, prediction_of
 from jazzmine_dspy.program.policy import Policy, Shape
 from jazzmine_dspy.program.prompts import (
     CONTRACT,
@@ -34,6 +34,8 @@ from jazzmine_dspy.program.prompts import (
 from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS, with_overrides, without
+
+_FLOWS_SHOWN = 6
 
 
 class TurnProgram(DecidingModule):
@@ -212,13 +214,33 @@ class TurnProgram(DecidingModule):
         return copy
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """Those that are asked, for DSPy's optimizers and stream listeners; all, with a warning, where none is."""
+        """Those that are asked, for DSPy's optimizers; a warning where none is."""
         self._warn_if_unasked()
-        names = self.active_predictors() or tuple(CONTRACTS)
-        return [(name, self.predictor(name)) for name in names]
+        return list(super().named_predictors())
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name} = {predictor}" for name, predictor in self.named_parameters())
+        flows, policy, bound = list(self.registry), self.policy, self.bindings
+        gates = [name if gate is None else f"{name} from {gate:.2f}" for name, gate in policy.deciders]
+        asked = [
+            f"{name} ({len(self.predictor(name).demos)} demonstrations)" for name in self.active_predictors()
+        ]
+        parts = {
+            "lm": bound.lm and bound.lm.model,
+            "recall": bound.recall and type(bound.recall).__name__,
+            "embedder": bound.embedder and type(bound.embedder).__name__,
+            "heads": ", ".join(bound.heads),
+            "deciders": ", ".join(bound.deciders),
+            "cache": bound.cache and "decisions",
+        }
+        names = f"{', '.join(flows[:_FLOWS_SHOWN])}{', …' if len(flows) > _FLOWS_SHOWN else ''}"
+        return "\n".join(
+            [
+                f"{type(self).__name__} over {len(flows)} flows: {names or 'none'}",
+                f"  policy: {', then '.join(gates)}; {policy.shape}, wording {policy.wording}",
+                f"  asks: {', '.join(asked) or 'no language model'}",
+                f"  bound: {'; '.join(f'{name} {part}' for name, part in parts.items() if part) or 'nothing'}",
+            ]
+        )
 
     def _warn_if_unasked(self) -> None:
         if not self.active_predictors():
@@ -231,10 +253,10 @@ class TurnProgram(DecidingModule):
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """DSPy's state of the predictors; beside it the policy, and what the predictors were compiled for."""
-        state: dict[str, Any] = super().dump_state(json_mode=json_mode)
-        state |= {
-            name: with_nearest(self.predictor(name), state[name]) for name in CONTRACTS if name in state
-        }
+        state: dict[str, Any] = {}
+        for name, predictor in self.all_parameters():
+            dumped = predictor.dump_state(json_mode=json_mode)
+            state[name] = with_nearest(predictor, dumped) if name in CONTRACTS else dumped
         return {**state, "policy": self.policy.model_dump(mode="json"), CONTRACT: contract_of(CONTRACTS)}
 
     def load_state(self, state: dict[str, Any], **options: Any) -> None:
@@ -260,9 +282,8 @@ class TurnProgram(DecidingModule):
         check_contract(state, mine, expected=False)
         # First: which fields a predictor asks for is the policy's, and a saved state names fields by their places.
         self.policy = policy
-        super().load_state(
-            {key: value for key, value in state.items() if key not in ("policy", CONTRACT)}, **options
-        )
+        for name, predictor in self.all_parameters():
+            predictor.load_state(state[name], **options)
 
     @property
     def fingerprint(self) -> str:
@@ -287,13 +308,12 @@ class TurnProgram(DecidingModule):
             text: The user's text, where there is no turn.
 
         Returns:
-            A prediction with ``decision``, a :class:`TurnDecision`.
+            A prediction with ``decision``, a :class:`TurnDecision`, and as plain values ``flows`` and ``commands``.
 
         Raises:
             InputError: no turn and no text, an empty text, or one over the limit.
         """
-        decided = decide(self, as_turn(turn, text), exclude, deadline)
-        return dspy.Prediction(decision=decided)
+        return prediction_of(decide(self, as_turn(turn, text), exclude, deadline))
 
     async def aforward(
         self,
@@ -304,8 +324,7 @@ class TurnProgram(DecidingModule):
         text: str | None = None,
     ) -> dspy.Prediction:
         """The same without blocking the loop."""
-        decided = await adecide(self, as_turn(turn, text), exclude, deadline)
-        return dspy.Prediction(decision=decided)
+        return prediction_of(await adecide(self, as_turn(turn, text), exclude, deadline))
 
     def decide_many(
         self,

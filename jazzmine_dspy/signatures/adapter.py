@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts, Listener, with_text
+from jazzmine_dspy.lm.dspy_api import DEFAULT_CONFIG, AdapterParseError
 from jazzmine_dspy.lm.native import limit_named
 from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
 from jazzmine_dspy.models.errors import AnswerError
@@ -203,7 +203,8 @@ class _NotAskedLM:
 def adapter_in_force() -> DecisionAdapter:
     """The adapter of a program's predictors under DSPy's settings.
 
-    Advice of ``dspy.Refine`` is carried on. Any other adapter is replaced: a warning says so, once for each kind.
+    Advice of ``dspy.Refine`` is carried on, and a subclass of ours is used. Any other adapter is refused: a warning
+    says why, once for each kind, save for the one that DSPy has by default.
     """
     configured = dspy.settings.adapter
     kind = type(configured)
@@ -211,11 +212,12 @@ def adapter_in_force() -> DecisionAdapter:
         return HintedAdapter(configured)
     if isinstance(configured, DecisionAdapter):
         return configured
-    if configured is not None and kind not in _replaced:
-        _replaced.add(kind)
+    if kind not in _refused:
+        _refused.add(kind)
         warnings.warn(
             f"DSPy's adapter is {kind.__name__}, and the predictors of a TurnProgram are asked through "
-            "DecisionAdapter, which holds each answer to that call's choices. Other modules keep yours.",
+            "DecisionAdapter: only it holds each answer to the choices of that call. Other modules keep yours; to "
+            "change the prompts of a program, configure a subclass of jazzmine_dspy.signatures.DecisionAdapter.",
             UserWarning,
             stacklevel=2,
         )
@@ -223,7 +225,7 @@ def adapter_in_force() -> DecisionAdapter:
 
 
 _ADAPTER = DecisionAdapter()
-_replaced: set[type] = set()
+_refused: set[type] = {type(DEFAULT_CONFIG.adapter)}
 
 
 def _asked(form: Any, signature: Any) -> Any:

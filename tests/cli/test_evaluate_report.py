@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,42 @@ def test_people_get_a_table(run: Any, program: Path, dataset: Path) -> None:
     done = run("evaluate", program, dataset, "--split", "dev_a")
     assert "flow_set_exact" in done.out
     assert "6 turns, 0 crashed" in done.out
-    assert "too few" in next(line for line in done.out.splitlines() if "flow_set_exact" in line)
+    assert "\u2013" in next(line for line in done.out.splitlines() if "flow_set_exact" in line)
+    assert done.out.count("too few") == 1
+
+
+@pytest.mark.row("V3")
+def test_wrong_turns_are_listed(run: Any, program: Path, dataset: Path) -> None:
+    where = ("evaluate", program, dataset, "--split", "train")
+    found = run(*where, "--wrong", "--json", "--csv", "wrong.csv").json
+    keys = {turn["key"] for turn in found["record"]["turns"] if turn["outcome"] == "wrong"}
+    assert {turn["key"] for turn in found["wrong"]} == keys
+    assert keys
+    listed = run(*where, "--wrong").out
+    assert f"{len(keys)} turns with a wrong flow or command" in listed
+    with Path("wrong.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["key"] for row in rows] == [turn["key"] for turn in found["wrong"]]
+    for row in rows:
+        assert all(
+            text in listed for text in (row["message"], row["state"], row["expected"], row["answered"])
+        )
+        assert row["source"] == "select fallback, understand fallback"
+    assert "wrong" not in run(*where, "--json").json
+
+
+def test_a_message_that_looks_like_a_formula_is_no_formula_in_the_table(
+    run: Any, program: Path, dataset: Path
+) -> None:
+    path = dataset / "conversations.jsonl"
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    lines[0]["turns"][0]["text"] = "=HYPERLINK(1)"
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    split = json.loads((dataset / "splits.json").read_text("utf-8"))["roles"]
+    role = next(role for role, names in split.items() if lines[0]["id"] in names)
+    run("evaluate", program, dataset, "--split", role, "--csv", "wrong.csv")
+    with Path("wrong.csv").open(encoding="utf-8-sig", newline="") as file:
+        assert "'=HYPERLINK(1)" in [row["message"] for row in csv.DictReader(file)]
 
 
 @pytest.mark.row("O8")

@@ -25,6 +25,21 @@ def test_a_project_that_passes_its_checks(run: Any, tmp_path: Path) -> None:
     assert run("flows", "check", folder / "datasets" / "shop" / "flows.yaml").code == 0
 
 
+@pytest.mark.row("O1")
+def test_the_recipe_names_the_model_and_its_address(run: Any, tmp_path: Path) -> None:
+    from jazzmine_dspy.optimize.recipe import read_recipe
+
+    run("init", "plain")
+    plain = read_recipe(tmp_path / "plain/optimize/recipes/plain.toml")
+    assert (plain.lm, plain.lm_settings) == ("none", {})
+    done = run("init", "shop", "--lm", 'openai/q"7', "--api-base", "http://localhost:8080/v1")
+    recipe = read_recipe(tmp_path / "shop/optimize/recipes/shop.toml")
+    assert (recipe.lm, recipe.lm_settings) == ('openai/q"7', {"api_base": "http://localhost:8080/v1"})
+    assert recipe.sample == plain.sample
+    assert min(recipe.sample.dev_b, recipe.sample.test) >= 30
+    assert "jazzmine-dspy doctor --lm openai/" in done.out
+
+
 def test_nothing_is_overwritten(run: Any, tmp_path: Path) -> None:
     mine = tmp_path / "shop" / "README.md"
     mine.parent.mkdir()

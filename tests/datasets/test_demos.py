@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.demos import to_demo
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.optimize.opening import start_program
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.demonstrations import to_demo
 
 LIBRARY = Path(__file__).parent.parent / "optimize" / "library"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.datasets import check_dataset, load_dataset
+from jazzmine_dspy.models.errors import DatasetError
 
 FLOWS = """\
 flows:
@@ -149,3 +150,22 @@ def test_labelled_values_take_the_form_that_a_decision_gives_them(tmp_path: Path
     assert [getattr(each, "value", None) for each in given.labels.commands or ()] == [
         None, "+447700900123", "large",
     ]  # fmt: skip
+
+
+@pytest.mark.row("D8")
+def test_a_question_which_flow_is_meant_is_part_of_the_state(tmp_path: Path) -> None:
+    """The state machine derives it from the label before, a file may state it, and a turn shows it."""
+    both = ["order_cake", "opening_alarm"]
+    said = [
+        user("cake alarm", [{"type": "clarify", "flows": both}]),
+        user("the first", [{"type": "start_flow", "flow": "order_cake"}]),
+        user("walnut", [{"type": "set_slot", "name": "flavour", "value": "walnut"}]),
+    ]
+    derived = load_dataset(written(tmp_path, said)).examples("train")
+    assert [example.turn.clarifying for example in derived] == [(), tuple(both), ()]
+    stated = [said[0], {**said[1], "before": {"clarifying": both}}]
+    given = load_dataset(written(tmp_path, stated)).examples("train")
+    assert given[1].turn.clarifying == tuple(both)
+    unknown = [{**said[1], "before": {"clarifying": ["order_pie"]}}]
+    with pytest.raises(DatasetError, match=r"Unknown flow 'order_pie'.*turns\.0\.before\.clarifying\.0"):
+        load_dataset(written(tmp_path, unknown))

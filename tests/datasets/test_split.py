@@ -52,6 +52,21 @@ def test_rare_labels_reach_every_role(seed: int) -> None:
             assert all(abs(held[role] - n) <= 1 for role, n in wanted.items())  # type: ignore[index]
 
 
+@pytest.mark.row("D4", "V2")
+@pytest.mark.parametrize("number", [30, 31, 42, 49, 55])
+def test_from_thirty_conversations_on_the_test_part_has_ten(number: int) -> None:
+    """Under ten of them no figure of the report has an interval."""
+    for seed in range(8):
+        counts = Counter(assign_roles(made(number), seed=seed).values())
+        assert counts["test"] >= 10
+        assert counts["train"] >= number // 4
+        assert min(counts["dev_a"], counts["dev_b"]) >= 3
+    assert Counter(assign_roles(made(29), seed=0).values())["test"] < 10
+    shares = {"train": 0.7, "dev_a": 0.1, "dev_b": 0.1, "test": 0.1}
+    given = Counter(assign_roles(made(40), seed=0, fractions=shares).values())  # type: ignore[arg-type]
+    assert given["test"] < 10, "shares that are given hold"
+
+
 @pytest.mark.row("D4")
 def test_the_seed_alone_decides() -> None:
     conversations = made(60)

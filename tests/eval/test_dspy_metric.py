@@ -10,6 +10,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy.eval.dspy_metric import metric
+from jazzmine_dspy.models import TurnDecision
 from jazzmine_dspy.models.errors import InputError
 
 LABELS: dict[str, Any] = {
@@ -21,13 +22,13 @@ GOLD = dspy.Example(turn={"text": "where is 4471"}, gold=LABELS).with_inputs("tu
 
 
 def said(**changes: Any) -> dspy.Prediction:
+    """What a program's module returns of a decision."""
     right = {
         "enhancement": {"enhanced_query": "Where is order 4471?"},
         "selection": {"flows": ["track_order"]},
         "commands": [{"type": "start_flow", "flow": "track_order"}],
-        "failed": "",
     }
-    return dspy.Prediction(**{**right, **changes})
+    return dspy.Prediction(decision=TurnDecision.model_validate({**right, **changes}))
 
 
 @pytest.mark.row("L2")
@@ -57,7 +58,8 @@ def test_words_for_gepa(predictor: str, wanted: str, unwanted: str) -> None:
     assert found.score == metric(GOLD, wrong)
     right: Any = metric(GOLD, said(), None, predictor, [])
     assert (right.score, right.feedback) == (1.0, "The answer is right.")
-    failed: Any = metric(GOLD, said(failed="select: lm: no such flow was offered"), None, predictor, [])
+    left = {"select": {"source": "local", "degraded": True, "cause": "lm: no such flow was offered"}}
+    failed: Any = metric(GOLD, said(stages=left), None, predictor, [])
     assert failed.score == 0.0
     assert "no such flow was offered" in failed.feedback
 
@@ -67,6 +69,23 @@ def test_gepa_takes_it_with_and_without_another_objective() -> None:
     for each in (metric, functools.partial(metric, objective="flow_set_exact")):
         inspect.signature(each).bind(None, None, None, None, None)
         dspy.GEPA(metric=each, max_metric_calls=1, reflection_lm=dspy.LM("openai/x", api_key="k"))
+
+
+@pytest.mark.row("L2")
+def test_an_example_that_is_written_by_hand_is_scored_by_what_it_labels() -> None:
+    labels = {"flows": ["track_order"], "commands": LABELS["commands"]}
+    written = dspy.Example(text="where is 4471", **labels).with_inputs("text")
+    assert metric(written, said()) == 1.0
+    assert metric(written, said(commands=[{"type": "ask"}])) == 0.0
+    flows = functools.partial(metric, objective="flow_set_exact")
+    alone = dspy.Example(text="where is 4471", flows=["track_order"]).with_inputs("text")
+    assert flows(alone, said(commands=[{"type": "ask"}])) == 1.0
+    assert flows(alone, said(selection={"flows": []}), None, "fused").feedback.startswith("flows should be")  # type: ignore[union-attr]
+    mid = dspy.Example(turn={"text": "4471", "flow": "track_order"}, commands=[]).with_inputs("turn")
+    assert metric(mid, said(commands=[])) == 1.0
+    for wrong in ({"text": "hi"}, {"text": "", "flows": []}, {"text": "hi", "commands": [{"type": "no"}]}):
+        with pytest.raises(InputError, match="holds no labelled turn"):
+            metric(dspy.Example(**wrong), said())
 
 
 @pytest.mark.row("L2")

@@ -365,15 +365,17 @@ def test_where_conversations_are_too_few_the_report_says_so(
     assert data["systems"][0]["metrics"]["flow_set_exact"]["low"] is None
     assert (data["gains"][0]["difference"]["low"], data["gains"][0]["difference"]["high"]) == (None, None)
     html, markdown = paths.html.read_text("utf-8"), paths.markdown.read_text("utf-8")
-    assert "[too few]" in Page(html).tables["table-headline"][1][1]
-    assert "[too few]" in Page(html).tables["table-gains"][1][2]
-    assert "too few for an interval" in html
+    assert "[" not in Page(html).tables["table-headline"][1][1] + Page(html).tables["table-gains"][1][2]
+    assert "no interval: under 10 conversations" in html
     plot = html[html.index("percent, by system") :].partition("</svg>")[0]
     assert ('class="dot"' in plot, 'class="whisker"' in plot) == (True, False)
     value = f"{100 * data['systems'][0]['metrics']['flow_set_exact']['value']:.1f}"
-    assert f"{value} [too few]" in unescape(markdown.replace("\\", ""))
+    assert f"| {value} |" in unescape(markdown)
+    assert markdown.count("under 10 of them there is none") == 1
     Console(width=80, file=(stream := io.StringIO())).print(terminal_table(report))
-    assert "too few" in stream.getvalue()
+    shown = stream.getvalue()
+    assert shown.count("none under 10") == 1
+    assert shown.count(f"{len(turns)} turns") == 2
 
 
 def test_bad_input_is_refused(report: Report, data: Any, tmp_path: Path) -> None:

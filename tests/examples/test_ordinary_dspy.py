@@ -108,7 +108,7 @@ def test_no_turn_is_taught_its_own_answer(shape: Any, server: FakeOpenAI) -> Non
     program = TurnProgram(dataset.flows, policy=Policy(shape=shape))
     optimizer = dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=2, max_labeled_demos=20)
     with dspy.context(lm=lm_at(server)):
-        optimizer.compile(program.trainable(), trainset=dataset.to_dspy("train", program))
+        optimizer.compile(program.trainable(), trainset=dataset.to_dspy("train"))
     told = [texts(call.body, "user") for call in server.calls]
     assert any(len(users) > 1 for users in told)
     assert all(asked_about(users[-1]) not in map(asked_about, users[:-1]) for users in told)
@@ -118,7 +118,7 @@ def test_no_turn_is_taught_its_own_answer(shape: Any, server: FakeOpenAI) -> Non
 def test_gepa_sees_what_could_not_be_read() -> None:
     dataset = load_dataset(LIBRARY)
     program = TurnProgram(dataset.flows, policy=Policy(shape="fused"))
-    trainset = dataset.to_dspy("train", program)
+    trainset = dataset.to_dspy("train")
     with FakeOpenAI(flavour="vllm", answer=brain(LIBRARY, broken=lambda _: True)) as server:
         lm = lm_at(server)
         optimizer = dspy.GEPA(

@@ -12,11 +12,12 @@ import pytest
 from demonstrations import demo_texts
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.demos import to_demo, unlabelled_fields
+from jazzmine_dspy.datasets.demos import unlabelled_fields
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.planning import plan
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.program.demonstrations import to_demo
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 

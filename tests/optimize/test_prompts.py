@@ -46,7 +46,7 @@ def test_a_right_no_may_be_shown(open_run: Any, scripts: Any) -> None:
     example = next(each for each in context.dataset.examples("train") if each.labels.is_cancellation is False)
     with dspy.context(lm=context.lm):
         answered = program.trainable()(example.turn)
-    assert OptimizerTools(context.recipe).metric(to_dspy(example, program), answered, []) is True
+    assert OptimizerTools(context.recipe).metric(to_dspy(example), answered, []) is True
 
 
 def test_a_model_that_fails_over_a_warm_store_ends_the_run(

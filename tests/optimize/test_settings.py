@@ -9,11 +9,12 @@ import pytest
 
 from jazzmine_dspy.artifacts.loading import recall_numbers, recall_settings
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.local.recall import fit_recall, index_examples, one_vector_each

@@ -12,11 +12,11 @@ from dspy.lm15 import Request
 
 from jazzmine_dspy import load, save
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.demos import to_demo
 from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.program.demonstrations import to_demo
 from jazzmine_dspy.program.merge import agreed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.local.recall import _questions

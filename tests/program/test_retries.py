@@ -132,7 +132,7 @@ def test_an_optimizer_learns_from_the_first_answer(
     module = make_program(lm, "fused").trainable()
     prediction = module(turn=TURN)
     assert lm.engine.calls == 1
-    assert "brings a number" in prediction.refused
+    assert "brings a number" in str(prediction.decision.stages["enhance"].cause)
 
 
 ASKED = Turn(

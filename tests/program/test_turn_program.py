@@ -27,8 +27,8 @@ BUSY = Turn(
 
 def test_predictors_are_direct_attributes(registry: FlowRegistry) -> None:
     program = TurnProgram(registry)
-    assert [name for name, _ in program.named_parameters()] == PREDICTORS
-    for name, predictor in program.named_parameters():
+    assert [name for name, _ in program.all_parameters()] == PREDICTORS
+    for name, predictor in program.all_parameters():
         assert vars(program)[name] is predictor is program.predictor(name)
         assert type(predictor) is dspy.Predict
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
 from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from routing_sources import source  # puts the modules of the benchmark on the path
 

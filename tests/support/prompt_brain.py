@@ -26,7 +26,7 @@ def texts(body: dict[str, Any], role: str) -> list[str]:
 
 
 def brain(
-    folder: Path, *, broken: Callable[[str], bool] = lambda _: False
+    folder: Path, *, broken: Callable[[str], bool] = lambda _: False, right: bool = False
 ) -> Callable[[dict[str, Any]], str]:
     """What a server answers: the labels of a dataset where the prompt has demonstrations or the careful words, else for
     about half of the messages.
@@ -34,6 +34,7 @@ def brain(
     Args:
         folder: The dataset.
         broken: Messages that are answered with what is no JSON.
+        right: Whether it answers every message by its labels, whatever the prompt.
     """
     turns = [
         turn
@@ -49,7 +50,7 @@ def brain(
         asked = texts(body, "user")[-1]
         said = asked.rpartition("message: ")[2]
         message = json.JSONDecoder().raw_decode(said)[0]
-        improved = CAREFUL in system or bool(texts(body, "assistant"))
+        improved = right or CAREFUL in system or bool(texts(body, "assistant"))
         if broken(message) and not improved:
             return UNREADABLE
         whole = labels.get(message)

@@ -9,10 +9,11 @@ from pathlib import Path
 from understanding.rehearsal import staged
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Clarify, StartFlow
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.policy import Policy

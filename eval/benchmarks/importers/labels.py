@@ -8,10 +8,11 @@ from typing import Any
 
 from jazzmine_dspy.datasets.importers.source_reader import SourceReader
 from jazzmine_dspy.datasets.importers.writer import words
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, SkipSlot
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import ConversationStatus
 

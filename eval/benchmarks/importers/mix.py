@@ -10,9 +10,9 @@ from importers.labels import labels_in, single, text_slots
 from importers.source import PublicReader, named_files, source
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part
 from jazzmine_dspy.datasets.importers.writer import words
-from jazzmine_dspy.datasets.schema import Labels
 from jazzmine_dspy.models.commands import Command, SetSlot, StartFlow
 from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.labels import Labels
 
 
 class _Message(NamedTuple):

@@ -10,9 +10,10 @@ from typing import Any
 from importers.labels import single
 from importers.source import PublicReader, one_part, source
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError
-from jazzmine_dspy.datasets.schema import LabelledConversation, Labels
+from jazzmine_dspy.datasets.schema import LabelledConversation
 from jazzmine_dspy.models.commands import ChitChat, Command, Handoff, Repeat, SetSlot, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 
 ACTS = (
     "affirm", "deny", "dont_know", "acknowledge", "greet", "end_call", "handoff", "thank", "repeat",

@@ -9,9 +9,10 @@ from typing import Any
 from importers.labels import assistant, running, single, slot_command, user
 from importers.source import PublicReader, named_files, one_part, source
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.models.commands import Ask, Command, StartFlow
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import EntityView
 
 FLOW = "find_restaurant"

@@ -9,11 +9,12 @@ from typing import Any
 from importers.labels import slot_command
 from importers.source import PublicReader, named_files, source
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError, Part
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels, StateBefore
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, StateBefore
 from jazzmine_dspy.models import commands as c
 from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import Confirming, ConversationStatus
 

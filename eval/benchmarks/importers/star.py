@@ -11,8 +11,9 @@ from importers.labels import OUT_OF_SCOPE, running
 from importers.source import PublicReader, one_part, source
 from jazzmine_dspy.datasets.importers.source_reader import BadRowError
 from jazzmine_dspy.datasets.importers.writer import words
-from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn, Labels
+from jazzmine_dspy.datasets.schema import LabelledConversation, LabelledTurn
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.turn import MAX_TEXT
 

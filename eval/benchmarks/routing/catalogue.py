@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from importers.labels import single
 
 from jazzmine_dspy.datasets.importers.writer import words
-from jazzmine_dspy.datasets.schema import LabelledConversation, Labels, Role
+from jazzmine_dspy.datasets.schema import LabelledConversation, Role
 from jazzmine_dspy.datasets.split import divide, write_splits
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.registry import FlowRegistry
 from routing import formats, parts
 from routing.parts import Row

@@ -10,12 +10,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.suite import Suite, SuiteConversation, SuiteTurnResult, run_suite
 from jazzmine_dspy.eval.suite.driver import ExpectedState
 from jazzmine_dspy.eval.suite.model import SuiteTurn
 from jazzmine_dspy.models.commands import COMMANDS, Command, StartFlow
 from jazzmine_dspy.models.decision import Enhancement, Selection, TurnDecision
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.turn import TurnProgram

@@ -23,7 +23,7 @@ from jazzmine_dspy.datasets.schema import (
     StateBefore,
     as_written,
 )
-from jazzmine_dspy.datasets.split import FRACTIONS, divide, write_splits
+from jazzmine_dspy.datasets.split import divide, write_splits
 from jazzmine_dspy.models.base import Value
 from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.flows import Flow
@@ -223,7 +223,7 @@ def _roles(reader: SourceReader, seed: int, dev_share: float, *, whole: bool) ->
         reader.notes.append(
             f"The conversations were divided with seed {seed}; `datasets split --replace` divides them anew."
         )
-        return divide(reader.conversations[reader.parts[0].name], seed=seed, fractions=FRACTIONS)
+        return divide(reader.conversations[reader.parts[0].name], seed=seed)
     roles: dict[str, Role] = {}
     names = {part.name for part in reader.parts}
     halved = (

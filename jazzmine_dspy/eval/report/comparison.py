@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jazzmine_dspy.eval.report.shown import (
+    DASH,
     Cell,
     Column,
     Figure,
@@ -22,7 +23,7 @@ _MOST = 20
 NOTE = (
     "Differences on the same turns, with 95 % intervals over conversations. p: how often chance alone shows as much, "
     "from swapping the programs in whole conversations; that of further metrics and of slices is adjusted for their "
-    "number (Holm)."
+    "number (Holm). Under 10 conversations there is neither."
 )
 
 
@@ -132,4 +133,4 @@ def _columns(heading: str, a: str, b: str) -> list[tuple[str, Column]]:
 
 
 def _chance(one: dict[str, Any]) -> Cell:
-    return figure("p" if one["adjusted"] is None else "adjusted", "error") if one["tested"] else "too few"
+    return figure("p" if one["adjusted"] is None else "adjusted", "error") if one["tested"] else DASH

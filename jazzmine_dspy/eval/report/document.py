@@ -12,7 +12,8 @@ from jazzmine_dspy.eval.evaluation import WHOLE_TURN
 from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.report import markdown, page
 from jazzmine_dspy.eval.report.model import Report, System
-from jazzmine_dspy.eval.report.shown import HEADLINE, TOO_FEW, shown
+from jazzmine_dspy.eval.report.shown import HEADLINE, shown
+from jazzmine_dspy.eval.wrong_turns import wrong_turns
 from jazzmine_dspy.models.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def document(report: Report) -> dict[str, Any]:
         "shipped": shipped,
         "systems": [_system(system) for system in report.systems],
         "parts": _parts(report.systems[shipped]),
+        "wrong": [asdict(turn) for turn in wrong_turns(report.systems[shipped].evaluation)],
         "candidates": [asdict(row) for row in report.candidates],
         "learning": [
             {"conversations": one.conversations, "score": one.score.to_json()} for one in report.learning
@@ -169,18 +171,17 @@ _NAMES = {
 def terminal_table(report: Report) -> Table:
     """The headline figures of every system for ``rich.print``, in 80 columns.
 
-    Shares are in percent, each above its 95 % interval, or "too few" under ten conversations; crashed, degraded,
-    refused and unanswered turns stand below a system's name.
+    Shares are in percent, each above its 95 % interval, which is left out under ten conversations. The number of turns
+    stands below a system's name, with those that crashed, are degraded, refused or unanswered.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     data = document(report)
-    turns = max(system["n"] for system in data["systems"])
     table = Table(
         title=report.title,
-        caption=f"{turns:,} turns; below each figure its 95 % interval, clustered by conversation",
+        caption="below each figure its 95 % interval over conversations; none under 10 of them",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         title_style="bold",
@@ -192,6 +193,7 @@ def terminal_table(report: Report) -> Table:
     for index, system in enumerate(data["systems"]):
         style = "bold green" if index == data["shipped"] else ""
         first = Text(system["name"], style=style)
+        first.append(f"\n{system['n']:,} turns", style="not bold dim")
         for what in ("crashed", "degraded", "refused", "unanswered"):
             if system[what]:
                 first.append(f"\n{system[what]} {what}", style="not bold red")
@@ -199,9 +201,10 @@ def terminal_table(report: Report) -> Table:
         for name in HEADLINE:
             held = system["metrics"].get(name)
             cell = Text(shown(held and held["value"], "share"), style=style)
-            if held:
-                bounds = f"{shown(held['low'], 'share')}-{shown(held['high'], 'share')}"
-                cell.append(f"\n{TOO_FEW if held['low'] is None else bounds}", style="not bold dim")
+            if held and held["low"] is not None:
+                cell.append(
+                    f"\n{shown(held['low'], 'share')}-{shown(held['high'], 'share')}", style="not bold dim"
+                )
             cells.append(cell)
         usage = system["usage"]
         cells.append(Text(shown(usage["lm_calls_per_turn"], "calls"), style=style))

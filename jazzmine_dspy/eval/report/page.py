@@ -6,7 +6,7 @@ from typing import Any
 
 from jazzmine_dspy.eval.report.charts import TEMPLATES
 from jazzmine_dspy.eval.report.sections import sections
-from jazzmine_dspy.eval.report.shown import DASH, TOO_FEW, VERDICTS, resolve, shown
+from jazzmine_dspy.eval.report.shown import DASH, VERDICTS, resolve, shown
 
 
 def render(data: dict[str, Any]) -> str:
@@ -18,6 +18,5 @@ def render(data: dict[str, Any]) -> str:
         resolve=resolve,
         shown=shown,
         dash=DASH,
-        too_few=TOO_FEW,
         verdicts=VERDICTS,
     )

@@ -36,6 +36,7 @@ Document = dict[str, Any]
 PARTS = {"place": "Where the turn stands", "command": "Wanted command", "flow": "Flow, started or running"}
 _SHARES = {"conversations": "all turns right", "ends_right": "end right"}
 _FIRST_ERRORS = 20
+_WRONG = 50
 
 
 def sections(data: Document) -> list[Section]:
@@ -55,6 +56,7 @@ def sections(data: Document) -> list[Section]:
         ),
         *_further(data),
         *comparison(data),
+        _wrong(data),
         _changes(data),
     )
     return [section for section in every if not section.empty]
@@ -288,6 +290,29 @@ def _further(data: Document) -> Sequence[Section]:
             "What of the state was wrong, over conversations.",
             tables=[Table("replay-first", ("What", "Conversations"), tuple(first[:_FIRST_ERRORS]))],
         ),
+    )
+
+
+def _wrong(data: Document) -> Section:
+    """Turns that the shipped choice decides wrongly."""
+    turns = numbered(data, "/wrong")
+    return Section(
+        f"Wrong turns: {data['systems'][data['shipped']]['name']}",
+        f"{len(turns)} turns with a wrong flow or command; at most {_WRONG} are shown, report.json has all.",
+        tables=[
+            listed(
+                "wrong",
+                turns[:_WRONG],
+                ("Message", "message"),
+                ("State", "state"),
+                ("Expected", "expected"),
+                ("Answered", "answered"),
+                ("Source", "source"),
+                ("Refused", "refused"),
+                ("Confidence, %", figure("confidence", "share")),
+                texts=6,
+            )
+        ],
     )
 
 

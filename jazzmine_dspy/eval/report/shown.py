@@ -10,9 +10,6 @@ from typing import Any, NamedTuple
 DASH = "\u2013"
 """Stands where there is no figure, and between two bounds."""
 
-TOO_FEW = "too few"
-"""Stands in the place of an interval where under ten conversations stand behind the value."""
-
 HEADLINE = ("flow_set_exact", "commands_exact", "rewrite_token_f1", "unchanged_kept")
 PANELS = (
     "flow_set_exact", "commands_exact", "joint_goal", "rewrite_token_f1", "unchanged_kept", "intent_accuracy",
@@ -122,16 +119,16 @@ def shown(value: Any, kind: str) -> str:
 
 
 def bounded(held: Mapping[str, float | None], kind: str) -> str:
-    """A value with its interval, or why it has none.
+    """A value with its interval, if it has one.
 
     Example:
         >>> bounded({"value": 0.5, "low": 0.4, "high": 0.6}, "share")
         '50.0 [40.0, 60.0]'
         >>> bounded({"value": 0.5, "low": None, "high": None}, "share")
-        '50.0 [too few]'
+        '50.0'
     """
     value, low, high = (shown(held[name], kind) for name in ("value", "low", "high"))
-    return f"{value} [{TOO_FEW}]" if held["low"] is None else f"{value} [{low}, {high}]"
+    return value if held["low"] is None else f"{value} [{low}, {high}]"
 
 
 def pointer(*steps: str | int) -> str:

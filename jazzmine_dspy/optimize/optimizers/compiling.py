@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import dspy
-from dspy.lm15 import Request, Response
-from dspy.utils.callback import BaseCallback
 
 from jazzmine_dspy.eval.evaluation import UNANSWERED
+from jazzmine_dspy.lm.dspy_api import BaseCallback, Request, Response
 from jazzmine_dspy.lm.engines import Wrapper
 from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.lm.native import wrap

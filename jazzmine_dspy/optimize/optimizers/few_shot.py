@@ -10,12 +10,13 @@ from typing import Any
 
 import dspy
 
-from jazzmine_dspy.datasets.demos import demo_pool, to_demo, to_dspy
+from jazzmine_dspy.datasets.demos import demo_pool, to_dspy
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.optimize.optimizers.compiling import compiled
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, assert_alive, optimizer
 from jazzmine_dspy.program.batch import at_once
+from jazzmine_dspy.program.demonstrations import to_demo
 from jazzmine_dspy.program.prompts import CONVERSATION, NEAREST, SAID, found_by
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram
@@ -85,7 +86,7 @@ def bootstrap(
     source = labeled(program, showing, tools, number) if showing else program
     free = [example for example in train if example.conversation_id not in taught]
     attempts = rng.sample(free, min(demos.attempts, len(free)))
-    trainset = [to_dspy(example, program) for example in attempts]
+    trainset = [to_dspy(example) for example in attempts]
 
     def run(student: TrainableProgram) -> Any:
         teacher = student.deepcopy()

@@ -20,7 +20,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 @optimizer("copro")
 def copro(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
     """The best instructions of ``search.rounds`` rounds, of ``search.candidates`` texts each."""
-    search, trainset = tools.recipe.search, tools.trainset(train, program)
+    search, trainset = tools.recipe.search, tools.trainset(train)
     yield from compiled(
         "copro",
         program,
@@ -44,7 +44,7 @@ def miprov2(program: TurnProgram, train: Sequence[Example], tools: OptimizerTool
             where="optimizer = 'miprov2'",
             remedy="Install the extra 'optimize', or name another optimizer.",
         )
-    recipe, trainset, valset = tools.recipe, tools.trainset(train, program), tools.valset(train, program)
+    recipe, trainset, valset = tools.recipe, tools.trainset(train), tools.valset(train)
     yield from compiled(
         "miprov2",
         program,
@@ -70,7 +70,7 @@ def miprov2(program: TurnProgram, train: Sequence[Example], tools: OptimizerTool
 @optimizer("simba")
 def simba(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
     """The best program of ``search.rounds`` rounds, of ``search.candidates`` variants each."""
-    recipe, trainset = tools.recipe, tools.trainset(train, program)
+    recipe, trainset = tools.recipe, tools.trainset(train)
     yield from compiled(
         "simba",
         program,
@@ -106,7 +106,7 @@ def reflective(tools: OptimizerTools) -> dspy.GEPA:
 @optimizer("gepa")
 def gepa(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
     """The best instructions on dev-A after ``search.rollouts`` turns."""
-    trainset, valset = tools.trainset(train, program), tools.valset(train, program)
+    trainset, valset = tools.trainset(train), tools.valset(train)
     yield from compiled(
         "gepa",
         program,
@@ -120,7 +120,7 @@ def better_together(
     program: TurnProgram, train: Sequence[Example], tools: OptimizerTools
 ) -> Iterator[Candidate]:
     """The better of the two compiled programs, or the base program if neither is better."""
-    trainset, valset = tools.trainset(train, program), tools.valset(train, program)
+    trainset, valset = tools.trainset(train), tools.valset(train)
 
     def run(student: TrainableProgram) -> Any:
         student.set_lm(dspy.settings.lm)

@@ -77,16 +77,17 @@ class OptimizerTools:
         value = float(self.score(gold, pred))
         if trace is None:
             return value
-        return value >= self.recipe.demos.threshold and not pred.get("refused")
+        refused = any(each.source == "lm" and each.cause for each in pred["decision"].stages.values())
+        return value >= self.recipe.demos.threshold and not refused
 
-    def trainset(self, train: Sequence[Example], program: TurnProgram) -> list[dspy.Example]:
+    def trainset(self, train: Sequence[Example]) -> list[dspy.Example]:
         """A sample of ``search.turns`` training turns as examples of DSPy."""
         sample = draw(train, self.recipe.search.turns, self.recipe.seed * 104729)
-        return [to_dspy(example, program) for example in sample]
+        return [to_dspy(example) for example in sample]
 
-    def valset(self, train: Sequence[Example], program: TurnProgram) -> list[dspy.Example]:
+    def valset(self, train: Sequence[Example]) -> list[dspy.Example]:
         """A sample of the dev turns as examples of DSPy; of the training turns if there are none."""
-        return self.trainset(self.dev or train, program)
+        return self.trainset(self.dev or train)
 
 
 AS_WRITTEN = "as_written"

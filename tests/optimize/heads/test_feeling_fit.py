@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models import FlowRegistry, Turn
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.optimize.local.feeling import FEWEST, fit_feeling, fit_own_feeling
 from jazzmine_dspy.program.heads.feeling.head import learnt_dataset, shipped_feeling
 from jazzmine_dspy.program.turn import TurnProgram

@@ -9,8 +9,9 @@ pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
 
 from jazzmine_dspy.artifacts import load
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.commands import StartFlow
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.local.weights import move_weights

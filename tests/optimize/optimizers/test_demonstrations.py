@@ -13,12 +13,12 @@ import pytest
 from demonstrations import demo_texts
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import Dataset, load_dataset
-from jazzmine_dspy.datasets.demos import demo_pool, to_demo
-from jazzmine_dspy.datasets.schema import Labels
+from jazzmine_dspy.datasets.demos import demo_pool
 from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.local.training import train_local
 from jazzmine_dspy.optimize.local.weights import move_weights
@@ -26,6 +26,7 @@ from jazzmine_dspy.optimize.optimizers.few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, DeadCompileError, OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.run import optimize
+from jazzmine_dspy.program.demonstrations import to_demo
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import ALIASES

@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.schema import Example, Labels
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.metrics import mean, score_turn
 from jazzmine_dspy.models.decision import Enhancement, Selection, StageRecord, TurnDecision
+from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import NullProgress, RunContext
+from jazzmine_dspy.optimize.findings import candidate_row, verdict_sentence
 from jazzmine_dspy.optimize.prior import Prior, expected_gain
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Contender, Kind, RunState
@@ -179,6 +181,34 @@ def test_a_verdict_says_what_is_sure_and_what_could_have_been_seen(
     assert verdict.difference.lower_bound_one_sided < 0 < verdict.difference.detectable
     assert verdict.expected == pytest.approx(1 / 40)
     assert verdict.spread > 0
+
+
+@pytest.mark.row("C5", "V2")
+def test_a_program_that_loses_for_lack_of_turns_is_told_how_many_would_do(
+    choice_of: Callable[..., RunState], library: Any
+) -> None:
+    recipe = Recipe(name="check", dataset=str(library), objective="flow_set_exact")
+    context = RunContext(recipe, load_dataset(library), NullProgress(), Budget(recipe.budget))
+    lucky = [True, False, True, True, True, False]
+    few = contender("LM as written", "lm", lucky, calls=1.0)
+    state = choice_of(few, contender("local", "local", ALL))
+    row = candidate_row(context, state, state.verdicts[1])
+    assert "asked about 6 turns; a gain of this size shows from " in row.why
+    needed = int(row.why.rpartition("from ")[2].partition(" on")[0])
+    difference = state.verdicts[1].difference
+    # With so many turns the detectable difference shrinks to the measured one.
+    assert difference.detectable * (6 / needed) ** 0.5 <= difference.value
+    assert difference.detectable * (6 / (needed - 1)) ** 0.5 > difference.value
+    worse = contender("LM as written", "lm", [False, False, True, False, True, False], calls=1.0)
+    state = choice_of(worse)
+    assert state.base_ships
+    assert (
+        "asked about 6 turns, which show a gain from " in candidate_row(context, state, state.verdicts[1]).why
+    )
+    state = replace(state, systems={"shipped": evaluation(HALF)})
+    assert "LM as written was asked about 6 turns, " in verdict_sentence(context, state)
+    sure = choice_of(contender("LM as written", "lm", [not hit for hit in ALL], calls=1.0))
+    assert "asked about" not in candidate_row(context, sure, sure.verdicts[1]).why
 
 
 def test_programs_are_compared_on_the_turns_that_both_answered(choice_of: Callable[..., RunState]) -> None:
