@@ -44,7 +44,6 @@ def pooled(
     if not by_head.keys() >= {*output.flows}:
         return output
     absent = by_head.get(NONE, max(0.0, 1.0 - sum(by_head.values())))
-    # What is unlike all that was learnt is likely to want nothing, whatever "none" says.
     by_head[NONE] = absent if output.flows else max(absent, 1.0 - output.in_scope)
 
     def share_of(name: str) -> float:
@@ -58,6 +57,9 @@ def pooled(
     )
     best, share = ranking[0]
     flows = () if best == NONE else (best,)
+    if (learnt is None or best in learnt) and (output.rejected or (output.flows and flows)):
+        # The estimate starts nothing that is unlike all that was learnt, and chooses between no learnt flows.
+        return output
     reason = output.reason if flows == output.flows else _REASON if flows else "no flow is likely"
     return output._replace(flows=flows, confidence=share, ranking=ranking, reason=reason)
 
