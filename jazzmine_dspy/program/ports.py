@@ -113,7 +113,6 @@ class SelectionOutput(NamedTuple):
         in_scope: Probability, from 0 to 1, that some flow is wanted at all, by the open-set score.
         reason: For a person.
         left: Whether the head leaves the turn to recall, since it cannot judge the flow that seems wanted.
-        rejected: Whether the open-set score is below its threshold: the message is unlike all that was learnt.
     """
 
     flows: tuple[str, ...]
@@ -122,7 +121,6 @@ class SelectionOutput(NamedTuple):
     in_scope: float = 1.0
     reason: str = ""
     left: bool = False
-    rejected: bool = False
 
 
 @runtime_checkable

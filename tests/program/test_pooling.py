@@ -34,8 +34,7 @@ TRACK = Starts((("track", 0.9), ("cancel", 0.05)), 0.95)
         (UNSURE, TRACK, 0.7, LABELS[1:], ()),
         # Unlike all that was learnt.
         (UNSURE._replace(in_scope=0.001), TRACK, 0.9, LABELS, ()),
-        (UNSURE._replace(rejected=True), TRACK, 0.7, LABELS, ()),
-        (UNSURE._replace(rejected=True), TRACK, 0.7, None, ()),
+        (UNSURE._replace(ranking=UNSURE.ranking[::-1], in_scope=0.1), TRACK, 0.9, LABELS, ()),
         # Which of the learnt flows, the head says; whether any, both.
         (CANCEL, TRACK, 0.5, LABELS, ("cancel",)),
         (CANCEL, TRACK._replace(ranking=(), probability=0.0), 0.5, LABELS, ()),
@@ -43,7 +42,7 @@ TRACK = Starts((("track", 0.9), ("cancel", 0.05)), 0.95)
         (UNSURE._replace(flows=("track", "cancel")), TRACK, 0.7, LABELS, ("track", "cancel")),
         # A flow that was not learnt has the estimate alone.
         (NEW, Starts((("pay", 0.9),), 0.9), 0.7, LABELS, ("pay",)),
-        (NEW._replace(rejected=True), Starts((("pay", 0.9),), 0.9), 0.7, LABELS, ("pay",)),
+        (NEW._replace(in_scope=0.1), Starts((("pay", 0.9),), 0.9), 0.7, LABELS, ("pay",)),
     ],
 )  # fmt: skip
 def test_both_estimates_decide(
@@ -61,16 +60,16 @@ def test_both_estimates_decide(
 
 @pytest.mark.row("C4", "F9")
 def test_what_the_open_set_rejects_starts_nothing_that_was_learnt() -> None:
-    """Its text is an example of the flow, but the head has learnt that such messages want nothing."""
+    """It is an example of the flow, but the head has learnt that such messages want nothing."""
     flows = [
         {"name": "track", "description": "Say where an order is.", "examples": ["where is my order"]},
         {"name": "pay_bill", "description": "Pay a bill."},
     ]
     program = load("base", flows=FlowRegistry(flows))
-    program = program.with_policy(program.policy.model_copy(update={"head_weight": 0.5}))
-    for line, expected in ((-np.inf, ["track"]), (1.0, [])):
+    program = program.with_policy(program.policy.model_copy(update={"head_weight": 0.8}))
+    for open_set, expected in ((OpenSet(), ["track"]), (OpenSet("softmax", 1.0, 5.0, -5.0), [])):
         weights = np.zeros((2, 768 + STATE_SIZE))
-        head = SelectionHead(["track", "none"], weights, [0.0, 0.1], open_set=OpenSet("softmax", line))
+        head = SelectionHead(["track", "none"], weights, [0.0, 0.1], open_set=open_set)
         selection = program.bind(heads={"select": head}).decide(text="where is my order").selection
         assert selection.flows == expected
 

@@ -95,7 +95,6 @@ def fit_line(
     right: NDArray[np.bool_],
     refused: NDArray[np.bool_],
     share: float,
-    balanced: bool,
 ) -> OpenSet:
     """Set the threshold, and how probable a score makes it that a flow is wanted.
 
@@ -109,7 +108,6 @@ def fit_line(
         right: Whether the best flow is the right one, where one is wanted.
         refused: Whether "none" is the best label anyway.
         share: Of messages that want no flow, from 0 to below 1.
-        balanced: Whether both sides weigh the same for the probability too, and the line is where they are even.
     """
     good = inside & right & ~refused
     options = np.unique(
@@ -122,16 +120,15 @@ def fit_line(
         1, (~inside).sum()
     )
     worth = np.round((1.0 - share) * kept + share * found, 12)
-    weights = None
-    if balanced:
-        weights = np.where(inside, 0.5 / max(1, inside.sum()), 0.5 / max(1, (~inside).sum())) * len(inside)
+    # Both sides weigh the same: those out of scope were often collected apart.
+    weights = np.where(inside, 0.5 / max(1, inside.sum()), 0.5 / max(1, (~inside).sum())) * len(inside)
     spread = float(score.std()) + 1e-9
     mean = float(score.mean())
     shift, scale = fit_logit(((score - mean) / spread)[:, None], inside, [0.0, 1.0], weights)
     line = float(options[int(np.argmax(worth))])
     made = open_set._replace(threshold=line, scale=scale / spread, shift=shift - scale * mean / spread)
-    # How often messages are out of scope, flows left out can't tell; so the line itself counts as even.
-    return made._replace(shift=-made.scale * line) if balanced and np.isfinite(line) else made
+    # The line itself counts as even: it is where a wrong start costs as much as a missed one.
+    return made._replace(shift=-made.scale * line) if np.isfinite(line) else made
 
 
 def fit_open(
@@ -165,7 +162,7 @@ def fit_open(
         open_set = fit_gate(judged) if kind == "gate" else OpenSet(kind)
         if enough:
             scores, refused = scores_of(kind, own), best == last
-            made = fit_line(open_set, scores, inside, best == seen.targets, refused, share, balanced=False)
+            made = fit_line(open_set, scores, inside, best == seen.targets, refused, share)
         else:
             # What flows left out look like, beside the turns themselves.
             mine = open_set.score(own.signs)[inside]
@@ -173,7 +170,7 @@ def fit_open(
             wanted = np.arange(len(both)) < len(mine)
             right, refused = np.zeros((2, len(both)), dtype=bool)
             right[: len(mine)] = (best == seen.targets)[inside]
-            made = fit_line(open_set, both, wanted, right, refused, share, balanced=True)
+            made = fit_line(open_set, both, wanted, right, refused, share)
         weighed = weighed._replace(open_set=made)
         facts = {
             "kept": made.kind,

@@ -212,9 +212,7 @@ class SelectionHead(Shared):
         if whole.rejected or name == NONE:
             sure = float(self.trust.of_none(max(1.0 - whole.in_scope, dict(ranking).get(NONE, 0.0))))
             reason = "nothing like it was learnt" if whole.rejected else "no flow is likely"
-            return SelectionOutput(
-                (), sure, ranking, whole.in_scope, whole.reason or reason, rejected=whole.rejected
-            )
+            return SelectionOutput((), sure, ranking, whole.in_scope, whole.reason or reason)
         sure = float(self.trust.of_flow(probability, whole.in_scope))
         return SelectionOutput((name,), sure, ranking, whole.in_scope, whole.reason or "likeliest flow")
 
