@@ -24,9 +24,9 @@ help:
 	@echo "make report       compile the shipped program with the full recipe and write its report"
 	@echo "make test         all tests but the long ones;  make rows  what they prove;  make bench  measurements"
 	@echo "make size         how large the package is, and how much of it one turn enters; fails above tools/ceiling.toml"
-	@echo "make test-long    the few tests that take a quarter of a minute or more each"
+	@echo "make test-long    the few tests that take a quarter of a minute or more each, and bench-routing's short run"
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
-	@echo "make bench-routing  the flow router on public data, beside other routers"
+	@echo "make bench-routing  the flow router on public data, beside other routers (ROUTING=--short: ten minutes)"
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
 	@echo "make bench-reports  turns that people complain about, without a language model"
 	@echo "make bench-answers  right and wrong answers of a language model, and which a program uses"
@@ -116,7 +116,7 @@ bench: setup-dev
 	$(BIN)/pytest -m bench --benchmark-json .cache/bench.json --benchmark-save-data $(wildcard eval/benchmarks)
 	$(BIN)/python tools/bench.py .cache/bench.json
 
-# Some sets, or a quick run: make bench-routing ROUTING="--only banking77,hint3 --quick"
+# Ten minutes: make bench-routing ROUTING=--short. Some sets: make bench-routing ROUTING="--only banking77,hint3 --quick"
 ROUTING ?=
 
 bench-routing: setup-dev

@@ -4,7 +4,7 @@ Each set's test part is cut from its public training or dev part by seed, writte
 like anybody's, and opened by a run's own report after all its choices, then by the evaluation of what it made and of
 the other systems. The published test parts are not used, so no figure here is one of a leaderboard.
 
-Run: make bench-routing, or python tools/bench_routing.py --only banking77,clinc150 --quick
+Run: make bench-routing, or python tools/bench_routing.py --only banking77,clinc150 --quick, or --short (ten minutes)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmark
 
 from marked_block import filled
 from routing import figures, measure, ours, say
-from routing.sets import SETS, Place
+from routing.sets import QUICKEST, SETS, Place
 
 from jazzmine_dspy.models.errors import InputError
 
@@ -183,6 +183,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--seeds", default=str(SEED), help="of the test parts and of training, by commas; pooled"
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, to see whether it runs")
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help=f"in ten minutes: {', '.join(QUICKEST)}, this project's router alone",
+    )
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="this project's router alone")
     parser.add_argument("--add", action="store_true", help="keep what the file has of other sets")
     parser.add_argument(
@@ -196,7 +201,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=None, help="keep parts, datasets and programs here")
     parser.add_argument("--out", type=Path, default=ROOT / ".cache" / "routing.json")
     options = parser.parse_args(arguments)
-    options.only = [name for name in options.only.split(",") if name]
+    options.only = list(QUICKEST) if options.short else [name for name in options.only.split(",") if name]
+    options.peers = options.peers and not options.short
     options.seeds = [int(seed) for seed in options.seeds.split(",")]
     if unknown := [name for name in options.only if name not in names]:
         parser.error(f"unknown set {unknown[0]!r}: {', '.join(names)}")

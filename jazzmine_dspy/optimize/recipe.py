@@ -158,7 +158,7 @@ class RecordedPart(Value):
 
 
 class OpenSetPart(Value):
-    """Share of the messages that want no flow; None takes what flows.yaml says, else what the labels tell."""
+    """Share of the messages that want no flow; None takes that of flows.yaml, else of the labels, 0.2 at least."""
 
     share: float | None = Field(default=None, ge=0, lt=1)
 

@@ -78,6 +78,8 @@ class Policy(Value):
         escalation: From which sentiment on a decision escalates. JSON holds it only where it is not the default.
         head_weight: Weight of a head of selection beside the estimate that needs no label, as set by a run. 1, the
             default, leaves the estimate to flows that the head has not learnt. JSON holds it only where it is not 1.
+        busy_head_weight: The same for whether a message starts another flow while one runs, as set by a run: 0, the
+            default, leaves it to the estimate. JSON holds it only where it is not 0.
         recall: How the index ranks, as fitted by a run: numbers by the names of recall's settings. Empty where they
             are the defaults.
     """
@@ -107,6 +109,7 @@ class Policy(Value):
         default=EscalationRule(), exclude_if=partial(operator.eq, EscalationRule())
     )
     head_weight: Share = Field(default=1.0, exclude_if=partial(operator.eq, 1.0))
+    busy_head_weight: Share = Field(default=0.0, exclude_if=partial(operator.eq, 0.0))
     recall: Annotated[dict[str, float], Frozen] = Field(default={})
 
     @property

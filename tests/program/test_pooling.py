@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn, load
+from jazzmine_dspy.program.heads import SelectionHead
+from jazzmine_dspy.program.heads._blend import OpenSet
+from jazzmine_dspy.program.heads.features import STATE_SIZE
 from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.starting import judge_by_head
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
@@ -12,6 +16,8 @@ from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.state import TurnState
 
 UNSURE = SelectionOutput((), 0.6, (("none", 0.6), ("track", 0.3), ("cancel", 0.1)))
+CANCEL = SelectionOutput(("cancel",), 0.5, (("cancel", 0.5), ("track", 0.4), ("none", 0.1)))
+NEW = UNSURE._replace(ranking=(*UNSURE.ranking, ("pay", 0.0)))
 LABELS = ("none", "track", "cancel")
 TRACK = Starts((("track", 0.9), ("cancel", 0.05)), 0.95)
 
@@ -28,10 +34,15 @@ TRACK = Starts((("track", 0.9), ("cancel", 0.05)), 0.95)
         (UNSURE, TRACK, 0.7, LABELS[1:], ()),
         # Unlike all that was learnt.
         (UNSURE._replace(in_scope=0.001), TRACK, 0.9, LABELS, ()),
+        (UNSURE._replace(ranking=UNSURE.ranking[::-1], in_scope=0.1), TRACK, 0.9, LABELS, ()),
+        # Which of the learnt flows, the head says; whether any, both.
+        (CANCEL, TRACK, 0.5, LABELS, ("cancel",)),
+        (CANCEL, TRACK._replace(ranking=(), probability=0.0), 0.5, LABELS, ()),
         # Several wishes stay.
         (UNSURE._replace(flows=("track", "cancel")), TRACK, 0.7, LABELS, ("track", "cancel")),
         # A flow that was not learnt has the estimate alone.
-        (UNSURE._replace(ranking=(*UNSURE.ranking, ("pay", 0.0))), Starts((("pay", 0.9),), 0.9), 0.7, LABELS, ("pay",)),
+        (NEW, Starts((("pay", 0.9),), 0.9), 0.7, LABELS, ("pay",)),
+        (NEW._replace(in_scope=0.1), Starts((("pay", 0.9),), 0.9), 0.7, LABELS, ("pay",)),
     ],
 )  # fmt: skip
 def test_both_estimates_decide(
@@ -45,6 +56,34 @@ def test_both_estimates_decide(
     assert both.flows == flows
     assert 0.0 <= both.confidence <= 1.0
     assert sum(share for _, share in both.ranking) <= 1.0 + 1e-9
+
+
+@pytest.mark.row("C4", "F9")
+def test_what_the_open_set_rejects_starts_nothing_that_was_learnt() -> None:
+    """It is an example of the flow, but the head has learnt that such messages want nothing."""
+    flows = [
+        {"name": "track", "description": "Say where an order is.", "examples": ["where is my order"]},
+        {"name": "pay_bill", "description": "Pay a bill."},
+    ]
+    program = load("base", flows=FlowRegistry(flows))
+    program = program.with_policy(program.policy.model_copy(update={"head_weight": 0.8}))
+    for open_set, expected in ((OpenSet(), ["track"]), (OpenSet("softmax", 1.0, 5.0, -5.0), [])):
+        weights = np.zeros((2, 768 + STATE_SIZE))
+        head = SelectionHead(["track", "none"], weights, [0.0, 0.1], open_set=open_set)
+        selection = program.bind(heads={"select": head}).decide(text="where is my order").selection
+        assert selection.flows == expected
+
+
+@pytest.mark.row("F9", "U11")
+@pytest.mark.parametrize(("weight", "flows"), [(0.0, ["track_order"]), (0.3, ["track_order"]), (0.9, [])])
+def test_a_head_that_has_learnt_turns_in_the_middle_decides_them(weight: float, flows: list[str]) -> None:
+    program = load("support", lm=None)
+    program = program.with_policy(program.policy.model_copy(update={"busy_head_weight": weight}))
+    turn = Turn(
+        text="hang on, where is my order 5519?", flow="return_item", status="collecting_slots", awaiting="item",
+        history=[{"role": "assistant", "text": "What would you like to return?"}],  # type: ignore[list-item]
+    )  # fmt: skip
+    assert program.decide(turn).selection.flows == flows
 
 
 @pytest.mark.row("F9", "O5")

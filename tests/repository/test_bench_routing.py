@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import doctest
 import importlib
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,8 @@ def test_messages_hang_together_by_their_requests(messages: list[Any]) -> None:
         ("banking77-10", {"train": 20, "test": 8}),
         ("clinc150", {"train": 30, "test": 240}),
         ("clinc150-oos", {"train": 130, "test": 140}),
+        ("clinc150-short", {"train": 150, "test": 120}),
+        ("banking77-open", {"train": 10, "test": 100}),
     ],
 )
 def test_parts_survive_the_import(name: str, expected: dict[str, int], tmp_path: Path) -> None:
@@ -165,6 +168,19 @@ def test_parts_survive_the_import(name: str, expected: dict[str, int], tmp_path:
     again = sets.SETS[name](sets.Place(place.data, tmp_path / "again", 17))[0]
     for part, path in case.splits.items():
         assert again.splits[part].read_bytes() == path.read_bytes()
+
+
+def test_messages_of_other_domains_are_out_of_scope(tmp_path: Path) -> None:
+    data = source(tmp_path / "data")
+    (data / "clinc150" / "domains.json").write_text('{"a": ["hum"], "b": ["sing"]}', "utf-8")
+    place = sets.Place(data, tmp_path / "work", 17)
+    case = sets._clinc(place, "clinc150-oos", 100, domains=1)
+    learnt, asked = (json.loads(case.splits[part].read_text("utf-8")) for part in ("train", "test"))
+    [inside] = {label for _, label in learnt["train"]}
+    assert {label for _, label in asked["test"]} == {inside}
+    assert len(asked["oos_test"]) == 135  # all 35 of the other intent
+    groups = [case.groups[parts.key(text)] for text, _ in asked["oos_test"]]
+    assert (groups.count("out of scope"), groups.count("other domains")) == (100, 35)
 
 
 def test_a_bots_test_part_has_what_no_intent_is_meant_for(tmp_path: Path) -> None:

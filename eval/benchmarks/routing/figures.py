@@ -65,6 +65,8 @@ SPECS: dict[str, Spec] = {
         "CLINC150 small, 100 out of scope in training", _SCOPE, "96.4% / 40.9%; 96.2% / 58.9%",
         {"in_scope_accuracy": 0.96, "out_of_scope_recall": 0.80},
     ),
+    "clinc150-short": Spec("CLINC150, four of ten domains, 100 out of scope in training", _SCOPE),
+    "banking77-open": Spec("BANKING77, four fifths of the categories, 10 examples a flow", _SCOPE),
     "hint3-curekart": _bot("curekart", 0.604, 0.868),
     "hint3-powerplay11": _bot("powerplay11", 0.615, 0.617),
     "hint3-sofmattress": _bot("sofmattress", 0.654, 0.669),

@@ -136,6 +136,12 @@ def _row(
         name: held.metrics["out_of_scope_recall"].to_json()
         for name, held in ours.grouped(found, groups, whole.seed).items()
     }
+    silent = tuple(
+        turn for turn in whole.turns if not turn.example.labels.flows and "flow_set_exact" in turn.scores
+    )
+    if silent and "out_of_scope_recall" not in whole.metrics:
+        # Of dialogues most turns go on with what runs.
+        apart["start nothing"] = Evaluation(silent, seed=whole.seed).metrics["flow_set_exact"].to_json()
     return {
         "row": row, "system": system, "n": whole.n, "crashed": whole.crashed, "degraded": whole.degraded,
         "metrics": {name: metric.to_json() for name, metric in whole.metrics.items()},

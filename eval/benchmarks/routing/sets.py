@@ -15,6 +15,8 @@ from routing.parts import Row
 BOTS = ("curekart", "powerplay11", "sofmattress")
 HELD = 0.2
 """Share of BANKING77 and of a bot's messages that is held apart."""
+UNWANTED = 300
+"""Messages of other domains in a test part: each wants a flow that the registry lacks."""
 DRAWS = 3
 """Draws of HINT3's test part, which is small."""
 FOLDS = 4
@@ -90,7 +92,10 @@ def _banking(place: Place, row: str, each: int | None) -> Case:
 
 
 def clinc150(place: Place) -> list[Case]:
-    """Of the 70 messages an intent 20 are held apart; all 200 out-of-scope messages are for the test."""
+    """Nine of ten domains, 20 of the 70 messages an intent held apart; all 200 out-of-scope messages for the test.
+
+    300 messages of the other domain join them.
+    """
     return [_clinc(place, "clinc150", 0)]
 
 
@@ -99,15 +104,27 @@ def clinc150_oos(place: Place) -> list[Case]:
     return [_clinc(place, "clinc150-oos", 100)]
 
 
-def _clinc(place: Place, row: str, known: int) -> Case:
+def clinc150_short(place: Place) -> list[Case]:
+    """The same with four domains, and ten messages an intent held apart."""
+    return [_clinc(place, "clinc150-short", 100, domains=4, each=10)]
+
+
+def _clinc(place: Place, row: str, known: int, *, domains: int = 9, each: int = 20) -> Case:
     source = place.data / "clinc150"
     file = source / "data_small_no_test.json"
-    rows = formats.read_clinc(file, "train", "val")
-    held = parts.hold(rows, dict.fromkeys(parts.by_label(rows), 3 if place.quick else 20), place.seed)
+    named = json.loads((source / "domains.json").read_text("utf-8"))
+    inside = parts.drawn({"domains": sorted(named)}, {"domains": domains}, place.seed)
+    intents = {intent for name in inside for intent in named[name]}
+    every = formats.read_clinc(file, "train", "val")
+    rows = [one for one in every if one.label in intents]
+    held = parts.hold(rows, dict.fromkeys(parts.by_label(rows), 3 if place.quick else each), place.seed)
     nothing = formats.read_clinc(file, "oos_train", "oos_val")
     apart = parts.hold(nothing, {"oos": len(nothing) - known}, place.seed)
+    far = _unwanted([one for one in every if one.label not in intents], UNWANTED, place.seed)
     folder = place.work / row
-    shutil.copy(source / "domains.json", _made(folder))
+    _made(folder).joinpath("domains.json").write_text(
+        json.dumps({name: named[name] for name in named if name in inside}), "utf-8"
+    )
     return Case(
         row,
         "clinc150",
@@ -115,9 +132,53 @@ def _clinc(place: Place, row: str, known: int) -> Case:
             "train": formats.write_clinc(
                 folder / "data_small.json", train=place.of(held.train), oos_train=apart.train
             ),
-            "test": formats.write_clinc(folder / "data_test.json", test=held.test, oos_test=apart.test),
+            "test": formats.write_clinc(
+                folder / "data_test.json", test=held.test, oos_test=[*apart.test, *far]
+            ),
         },
+        groups={parts.key(row.text): "out of scope" for row in apart.test}
+        | {parts.key(row.text): "other domains" for row in far}
+        | {parts.key(row.text): "" for row in held.test},
     )
+
+
+def _unwanted(rows: list[Row], count: int, seed: int) -> list[Row]:
+    """So many of the messages, as messages that want no flow."""
+    chosen = random.Random(f"{seed}:unwanted").sample(rows, min(count, len(rows)))
+    return [Row(row.text, "oos") for row in chosen]
+
+
+def banking77_open(place: Place) -> list[Case]:
+    """Ten messages a category for training; a fifth of the categories, and other domains, are out of scope."""
+    banking = formats.read_csv(place.data / "banking77" / "train.csv", formats.BANKING)
+    file = place.data / "clinc150"
+    named = json.loads((file / "domains.json").read_text("utf-8"))
+    money = {intent for name in ("banking", "credit_cards") for intent in named.get(name, ())}
+    others = formats.read_clinc(file / "data_small_no_test.json", "train", "val")
+    apart = parts.left_out((row.label for row in banking), HELD, place.seed)
+    near = _unwanted([row for row in banking if row.label in apart], UNWANTED // 2, place.seed)
+    far = _unwanted([row for row in others if row.label not in money], UNWANTED // 2, place.seed)
+    rows = [row for row in banking if row.label not in apart]
+    held = parts.hold(rows, dict.fromkeys(parts.by_label(rows), 10), place.seed)
+    folder = place.work / "banking77-open"
+    return [
+        Case(
+            "banking77-open",
+            # The format in which a message may be out of scope.
+            "clinc150",
+            {
+                "train": formats.write_clinc(
+                    folder / "data_small.json", train=parts.few(held.train, 10, place.seed)
+                ),
+                "test": formats.write_clinc(
+                    folder / "data_test.json", test=held.test, oos_test=[*near, *far]
+                ),
+            },
+            groups={parts.key(row.text): "left-out intents" for row in near}
+            | {parts.key(row.text): "other domains" for row in far}
+            | {parts.key(row.text): "" for row in held.test},
+        )
+    ]
 
 
 def hint3(place: Place) -> list[Case]:
@@ -247,6 +308,8 @@ SETS: dict[str, Callable[[Place], list[Case]]] = {
     "banking77-10": banking77_10,
     "clinc150": clinc150,
     "clinc150-oos": clinc150_oos,
+    "clinc150-short": clinc150_short,
+    "banking77-open": banking77_open,
     "hint3": hint3,
     "mixsnips": mixsnips,
     "nlupp": nlupp,
@@ -254,3 +317,6 @@ SETS: dict[str, Callable[[Place], list[Case]]] = {
     "sgd": sgd,
 }
 """What can be measured, by the name that ``--only`` takes."""
+
+QUICKEST = ("clinc150-short", "banking77-open", "sgd")
+"""What ``--short`` measures, in ten minutes: in scope, and out of it by 300 messages or more."""

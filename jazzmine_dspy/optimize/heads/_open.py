@@ -16,7 +16,7 @@ ENOUGH_NONE = 20
 """Labelled rows that want nothing, from which on the line is set by them and not by flows left out."""
 
 UNKNOWN_SHARE = 0.2
-"""Share of messages out of scope where nobody says, and too few are labelled."""
+"""Least share of messages out of scope where nobody says: the few that are labelled were often collected apart."""
 
 _PLAINEST_FIRST: tuple[Kind, ...] = ("energy", "softmax", "neighbours", "mahalanobis", "gate")
 
@@ -95,7 +95,6 @@ def fit_line(
     right: NDArray[np.bool_],
     refused: NDArray[np.bool_],
     share: float,
-    balanced: bool,
 ) -> OpenSet:
     """Set the threshold, and how probable a score makes it that a flow is wanted.
 
@@ -109,7 +108,6 @@ def fit_line(
         right: Whether the best flow is the right one, where one is wanted.
         refused: Whether "none" is the best label anyway.
         share: Of messages that want no flow, from 0 to below 1.
-        balanced: Whether both sides weigh the same for the probability too, and the line is where they are even.
     """
     good = inside & right & ~refused
     options = np.unique(
@@ -122,16 +120,15 @@ def fit_line(
         1, (~inside).sum()
     )
     worth = np.round((1.0 - share) * kept + share * found, 12)
-    weights = None
-    if balanced:
-        weights = np.where(inside, 0.5 / max(1, inside.sum()), 0.5 / max(1, (~inside).sum())) * len(inside)
+    # Both sides weigh the same: those out of scope were often collected apart.
+    weights = np.where(inside, 0.5 / max(1, inside.sum()), 0.5 / max(1, (~inside).sum())) * len(inside)
     spread = float(score.std()) + 1e-9
     mean = float(score.mean())
     shift, scale = fit_logit(((score - mean) / spread)[:, None], inside, [0.0, 1.0], weights)
     line = float(options[int(np.argmax(worth))])
     made = open_set._replace(threshold=line, scale=scale / spread, shift=shift - scale * mean / spread)
-    # How often messages are out of scope, flows left out can't tell; so the line itself counts as even.
-    return made._replace(shift=-made.scale * line) if balanced and np.isfinite(line) else made
+    # The line itself counts as even: it is where a wrong start costs as much as a missed one.
+    return made._replace(shift=-made.scale * line) if np.isfinite(line) else made
 
 
 def fit_open(
@@ -143,7 +140,7 @@ def fit_open(
         weighed: Weights of the parts.
         seen: What the parts say of turns that they have not seen.
         outside: Rows judged without some of the flows.
-        share: Of messages that want no flow; None takes that of the labelled rows, where there are enough.
+        share: Of messages that want no flow; None takes that of the labelled rows, a fifth at least.
         chosen: The score, where it is chosen already.
     """
     seen = seen.of(seen.targets >= 0)
@@ -157,7 +154,7 @@ def fit_open(
         judged = _scoped(outside, blend_scores(weighed, outside))
     facts: dict[str, Any] = {"kept": "none", "negatives": "none"}
     if share is None:
-        share = float((~inside).mean()) if enough else UNKNOWN_SHARE
+        share = max(UNKNOWN_SHARE, float((~inside).mean()))
     has_none = bool(seen.learnt[:, -1].any())
     if judged is not None:
         compared = {} if chosen else compare(judged)
@@ -165,7 +162,7 @@ def fit_open(
         open_set = fit_gate(judged) if kind == "gate" else OpenSet(kind)
         if enough:
             scores, refused = scores_of(kind, own), best == last
-            made = fit_line(open_set, scores, inside, best == seen.targets, refused, share, balanced=False)
+            made = fit_line(open_set, scores, inside, best == seen.targets, refused, share)
         else:
             # What flows left out look like, beside the turns themselves.
             mine = open_set.score(own.signs)[inside]
@@ -173,7 +170,7 @@ def fit_open(
             wanted = np.arange(len(both)) < len(mine)
             right, refused = np.zeros((2, len(both)), dtype=bool)
             right[: len(mine)] = (best == seen.targets)[inside]
-            made = fit_line(open_set, both, wanted, right, refused, share, balanced=True)
+            made = fit_line(open_set, both, wanted, right, refused, share)
         weighed = weighed._replace(open_set=made)
         facts = {
             "kept": made.kind,

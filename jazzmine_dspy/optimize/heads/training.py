@@ -92,7 +92,7 @@ def train_selection_head(
         flows: Names of the flows that may be chosen, in the registry's order; default all that are named in rows, what
             was recalled for them, and examples.
         out_of_scope_share: Share of the messages, from 0 to below 1, that want no flow: the more, the more readily the
-            open-set score says so; 0 never. None takes what the labels tell, or 0.2 where fewer than 20 want none.
+            open-set score says so; 0 never. None takes what the labels tell, 0.2 at least.
         c: Regularization, where it was chosen before.
 
     Raises:

@@ -116,8 +116,9 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
         )
     if head is not None:
         program.bind(heads={"select": head.head})
-    weight = head_weight(rows) if head is not None else 1.0
-    program = program.with_policy(program.policy.model_copy(update={"head_weight": weight}))
+        busy = (row for row in rows if row.example.turn.load == "busy")
+        weights = {"head_weight": head_weight(rows), "busy_head_weight": head_weight(busy)}
+        program = program.with_policy(program.policy.model_copy(update=weights))
     _bind_rest(context, program, examples)
     indexed = recall.examples if recall is not None else ()
     return TrainedLocal(program, recall, head, rows, indexed, len(rows))

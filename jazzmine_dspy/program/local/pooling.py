@@ -43,21 +43,26 @@ def pooled(
     by_head, by_texts = dict(output.ranking), {**dict(estimate.ranking), NONE: 1.0 - estimate.probability}
     if not by_head.keys() >= {*output.flows}:
         return output
-    absent = by_head.get(NONE, max(0.0, 1.0 - sum(by_head.values())))
-    # What is unlike all that was learnt is likely to want nothing, whatever "none" says.
-    by_head[NONE] = absent if output.flows else max(absent, 1.0 - output.in_scope)
+    absent = by_head.pop(NONE, max(0.0, 1.0 - sum(by_head.values())))
+    # Beside its best flow, "none" is at least as likely as the open set says: at the threshold they are even.
+    in_scope = max(output.in_scope, _LEAST)
+    by_head[NONE] = max(absent, max(by_head.values(), default=0.0) * (1.0 - in_scope) / in_scope)
+    total = sum(by_head.values())
 
     def share_of(name: str) -> float:
         own = weight if learnt is None or name in learnt else 0.0
-        return math.exp(own * _log(by_head[name]) + (1.0 - own) * _log(by_texts.get(name, 0.0)))
+        return math.exp(own * _log(by_head[name] / total) + (1.0 - own) * _log(by_texts.get(name, 0.0)))
 
     shares = {name: share_of(name) for name in by_head}
-    total = sum(shares.values())
+    whole = sum(shares.values())
     ranking = tuple(
-        sorted(((name, share / total) for name, share in shares.items()), key=lambda one: -one[1])
+        sorted(((name, share / whole) for name, share in shares.items()), key=lambda one: -one[1])
     )
     best, share = ranking[0]
     flows = () if best == NONE else (best,)
+    if flows != output.flows and flows and output.flows and (learnt is None or best in learnt):
+        # Which of the learnt flows it is, the head knows better.
+        return output
     reason = output.reason if flows == output.flows else _REASON if flows else "no flow is likely"
     return output._replace(flows=flows, confidence=share, ranking=ranking, reason=reason)
 

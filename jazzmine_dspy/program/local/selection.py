@@ -9,6 +9,7 @@ from jazzmine_dspy.models.decision import Recalled, Selection
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of, relative
 from jazzmine_dspy.program.clauses import selection_of
+from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
 from jazzmine_dspy.program.local.closed import Closed
 from jazzmine_dspy.program.local.pooling import pooled
@@ -118,7 +119,11 @@ def _by_head(state: TurnState, head: HeadPort[Any]) -> FlowChoice | str:
     may_be_cut = learnt is None or NONE in learnt
     if may_be_cut and len(output.flows) == 1 and output.ranking[0][1] < _SURE:
         two_flows = two_wishes(state, judge_by_head(head, flows), HEAD_LIKELY)
-    if turn.flow and not two_flows and (other_flow := _other_flow(output, reading.starts)) is not None:
+    if (
+        turn.flow
+        and not two_flows
+        and (other_flow := _other_flow(output, reading.starts, state.policy.busy_head_weight)) is not None
+    ):
         name, share = other_flow
         output = output._replace(flows=(name,), confidence=share, reason="another task in the middle")
     order = rank_candidates(state.recalled, output.ranking, frozenset(flows))
@@ -193,14 +198,19 @@ def _unrequested_undos(flows: Sequence[str], state: TurnState) -> set[str]:
     return {name for name in new if undoes_unasked(state.registry[name], turn)}
 
 
-def _other_flow(output: SelectionOutput, estimate: Starts | None) -> tuple[str, float] | None:
-    """Return another flow that a message starts while one runs: heads rarely see such turns in training."""
+def _other_flow(output: SelectionOutput, estimate: Starts | None, weight: float) -> tuple[str, float] | None:
+    """Return another flow that a message starts while one runs.
+
+    The estimate says whether a flow starts, and the head the more, the more such turns it has learnt; the head says
+    which one.
+    """
     ranked = [(name, share) for name, share in output.ranking if name != NONE]
-    if output.flows or estimate is None or estimate.probability < LIKELY or not ranked:
+    if output.flows or estimate is None or not ranked:
         return None
-    # The estimate says whether a flow starts, the head which one.
     (best, share), total = ranked[0], sum(share for _, share in ranked)
-    return (best, estimate.probability * share / total) if share > LIKELY * total else None
+    odds = weight * log_odds(total) + (1.0 - weight) * log_odds(estimate.probability)
+    likely = float(sigmoid(odds))
+    return (best, likely * share / total) if likely >= LIKELY and share > LIKELY * total else None
 
 
 def rank_candidates(

@@ -276,6 +276,22 @@ def test_the_share_of_messages_out_of_scope_sets_the_line() -> None:
     assert np.isfinite(lines[2])
 
 
+@pytest.mark.row("C4")
+def test_few_messages_out_of_scope_tell_nothing_of_their_share() -> None:
+    embedder = WordEmbedder()
+    few = [*said_of([name for name in TOPICS if name != "greet"], each=10), *said_of([NONE], each=1)]
+    many = said_of(["track", NONE], each=8)
+    shares = [
+        train_selection_head(rows_of(embedder, said), embedder=embedder, seed=0, c=3.0).facts["open_set"][
+            "share"
+        ]
+        for said in (few, many)
+    ]
+    labelled = sum(label == NONE for _, label, _ in many) / len(many)
+    assert labelled > 0.4
+    assert shares == [0.2, pytest.approx(labelled, abs=1e-3)]
+
+
 def test_a_label_of_one_conversation_only() -> None:
     embedder = WordEmbedder()
     rows = rows_of(embedder, [*said_of(["track", "cancel", NONE]), ("unique", "rare", "another")])
