@@ -209,7 +209,11 @@ def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]
     _check_format(manifest, path)
     # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
     content = {key: value for key, value in manifest.items() if key != "sha256"}
-    if manifest.get("sha256") != sha256(content) or raw != pretty(manifest):
+    try:
+        is_unchanged = manifest.get("sha256") == sha256(content) and raw == pretty(manifest)
+    except ValueError:  # a number that JSON cannot hold
+        is_unchanged = False
+    if not is_unchanged:
         raise ArtifactError("The manifest was changed", where=str(path), remedy=AGAIN)
     _check_shape(manifest, path)
     if missing := [file for file in _REQUIRED if file not in manifest["files"]]:

@@ -50,7 +50,9 @@ def _elsewhere() -> dict[str, str]:
     # The same flows with other conversations, on which programs are compiled and none of the package's weights.
     curves = [ROOT / "eval" / "suites" / "learning" / f"{name}.yaml" for name in unseen_registries(REPAIR)]
     kept = {".py", ".toml", ".yaml", ".yml", ".json", ".jsonl", ".md", ".txt", ".html"}
-    apart = (REPAIR, ROOT / "eval" / "recordings", ROOT / ".venv", *curves)
+    # Sets that measure alone may meet a sentence by chance.
+    deciding = ROOT / "eval" / "suites" / "deciding"
+    apart = (REPAIR, deciding, ROOT / "eval" / "recordings", ROOT / ".venv", *curves)
     return {
         str(path.relative_to(ROOT)): f" {_plain(path.read_text('utf-8'))} "
         for path in names
