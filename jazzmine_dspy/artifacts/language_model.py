@@ -28,15 +28,6 @@ def compiled_model(manifest: Mapping[str, Any]) -> str | None:
     return None if name in (None, "", NO_LM) else str(name)
 
 
-def note_wording(program: TurnProgram, manifest: Mapping[str, Any]) -> None:
-    """Note that a program without prompts of its own is asked in full, as the package measures language models."""
-    predictors = [predictor for _, predictor in program.all_parameters()]
-    if not (
-        compiled_model(manifest) or program.active_predictors() or any(each.demos for each in predictors)
-    ):
-        program.asked_in = "full"
-
-
 def with_language_model(
     program: TurnProgram,
     manifest: Mapping[str, Any],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jazzmine_dspy.artifacts.language_model import COMPILED, note_wording, with_language_model
+from jazzmine_dspy.artifacts.language_model import COMPILED, with_language_model
 from jazzmine_dspy.artifacts.manifest import AGAIN, read_checked
 from jazzmine_dspy.artifacts.publishing import find
 from jazzmine_dspy.models.base import log
@@ -99,7 +99,6 @@ def load_with_manifest(
     """As :func:`load`, with the manifest next to the program; the index is built only if ``warm`` is true."""
     if str(path) == BASE:
         program = _base(flows, embedder, warm=warm, bind=bind)
-        note_wording(program, {})
         manifest: dict[str, Any] = {"name": BASE}
         return Loaded(with_language_model(program, manifest, lm, policy), manifest, Path(BASE))
     folder = find(path)
@@ -120,7 +119,6 @@ def load_with_manifest(
             warm=warm,
         )
     _check_embedder(program, manifest)
-    note_wording(program, manifest)
     lm = None if lm == COMPILED and not bind else lm
     return Loaded(with_language_model(program, manifest, lm, policy), manifest, folder)
 
@@ -173,7 +171,7 @@ def _program(registry: FlowRegistry, files: Mapping[str, bytes], folder: Path) -
     """The program with its policy and its prompts."""
     where = folder / "policy.json"
     with _damaged(where):
-        policy = Policy.model_validate(from_json(files[where.name]))
+        policy = Policy.stored(from_json(files[where.name]))
     program = TurnProgram(registry, policy=policy)
     where = folder / "program.json"
     with _damaged(where):

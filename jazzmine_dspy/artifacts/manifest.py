@@ -228,7 +228,7 @@ def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]
         if manifest["signatures"].get(predictor) != digest:
             raise ArtifactError(
                 f"The program was compiled for another signature of {predictor!r}", where=str(path),
-                remedy="Compile it again, or install the version of jazzmine-dspy that compiled it: "
+                remedy="Compile it again with jazzmine-dspy optimize, or install the version that compiled it: "
                 f"{manifest['code'][:40]}.",
             )  # fmt: skip
     return manifest, files

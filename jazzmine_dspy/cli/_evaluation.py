@@ -58,7 +58,6 @@ class EvaluationOptions:
     lm: str | None = None
     api_base: str | None = None
     policy: str | None = None
-    wording: str | None = None
     seed: int = 0
     concurrency: int = 8
     quiet: bool = False
@@ -87,7 +86,6 @@ class ScoredProgram:
             "dataset": self.dataset.name,
             "language model": self.opened.lm or "none",
             "policy": self.opened.policy,
-            "wording of prompts": self.opened.program.policy.wording,
         }
         return Record.of(self.evaluation, facts)
 
@@ -159,7 +157,6 @@ def _open(program: str, options: EvaluationOptions, flows: FlowRegistry | None) 
         api_base=options.api_base,
         flows=flows,
         policy=options.policy,
-        wording=options.wording,
     )
 
 

@@ -36,14 +36,6 @@ PolicyOption = Annotated[
         "model that shipped does not ask.",
     ),
 ]
-WordingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--wording",
-        metavar="NAME",
-        help="How the LM is asked: brief, for tiny models, or full, for capable ones. Default: the program's.",
-    ),
-]
 
 
 class Opened(NamedTuple):
@@ -62,7 +54,6 @@ def open_program(
     lm: str | None,
     flows: Any = None,
     policy: str | None = None,
-    wording: str | None = None,
     api_base: str | None = None,
 ) -> Opened:
     """Load a program and bind what it needs.
@@ -72,19 +63,17 @@ def open_program(
         lm: Name of a language model; ``none`` for none; None for the one it was compiled for, if it asks one.
         flows: Other flows than the compiled ones.
         policy: ``shipped``, ``local``, ``lm``, ``cascade`` or ``fallback``; None as with :func:`jazzmine_dspy.load`.
-        wording: ``brief`` or ``full``; None for the program's own.
         api_base: Address of the language model's server; None for the recipe's, or the provider's own.
 
     Raises:
-        JazzmineError: there is no such policy or wording, the program's demonstrations are in another wording, the
-            program cannot be loaded, or ``lm`` does not resolve. Where the model that it was compiled for is not
-            available, there is a warning, and decisions are degraded.
+        JazzmineError: there is no such policy, the program cannot be loaded, or ``lm`` does not resolve. Where the
+            model that it was compiled for is not available, there is a warning, and decisions are degraded.
     """
     from jazzmine_dspy.artifacts import load_with_manifest
     from jazzmine_dspy.artifacts.language_model import COMPILED, compiled_model, with_language_model
 
     loaded = load_with_manifest(name, flows=flows, lm=None)
-    program: TurnProgram = loaded.program if wording is None else _with_wording(loaded.program, wording)
+    program: TurnProgram = loaded.program
     named = lm if lm is not None else compiled_model(loaded.manifest) or ""
     settings: dict[str, Any] = {"api_base": api_base} if api_base else {}
     asked = bool(program.active_predictors())
@@ -95,16 +84,3 @@ def open_program(
     policy = policy or ("cascade" if program.active_predictors() and not asked else "shipped")
     bound = named if program.bindings.lm is not None else None
     return Opened(program, loaded.manifest, loaded.path, bound, policy)
-
-
-def _with_wording(program: TurnProgram, name: str) -> TurnProgram:
-    from jazzmine_dspy.models.errors import InputError
-    from jazzmine_dspy.program.prompts import in_wording
-    from jazzmine_dspy.signatures.contract import WORDINGS
-
-    if name not in WORDINGS:
-        remedy = f"Use {' or '.join(WORDINGS)}."
-        raise InputError(f"No wording is named {name!r}", where="--wording", remedy=remedy)
-    worded = in_wording(program, name)
-    worded.asked_in = name
-    return worded

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import AsJson, failure_of, output, table
-from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption, open_program
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, open_program
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.decision import TurnDecision
@@ -38,13 +38,12 @@ def decide(
     lm: LM = None,
     api_base: APIBase = None,
     policy: PolicyOption = None,
-    wording: WordingOption = None,
     _json: AsJson = False,
 ) -> None:
     """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
     out = output()
     parsed = _read_turn(text, turn)
-    opened = open_program(program, lm=lm, api_base=api_base, policy=policy, wording=wording)
+    opened = open_program(program, lm=lm, api_base=api_base, policy=policy)
     decision = opened.program.decide(parsed, deadline=_DEADLINE)
     for stage, record in decision.stages.items():
         if record.degraded:

@@ -33,7 +33,7 @@ from jazzmine_dspy.cli._evaluation import (
     side,
 )
 from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, Quiet, output, table
-from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,6 @@ def evaluate(
     lm: LM = None,
     api_base: APIBase = None,
     policy: PolicyOption = None,
-    wording: WordingOption = None,
     sample: Sample = None,
     spread: Spread = False,
     seed: Seed = 0,
@@ -107,11 +106,11 @@ def evaluate(
     if split == "test":
         labelled.open_test(f"evaluate {manifest_of(program).get('name', program)}")
     examples = sample_turns(labelled, split, sample, seed, spread)
-    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    options = EvaluationOptions(split, lm, api_base, policy, seed, concurrency, quiet)
     # Reads a baseline file first, so that a wrong file fails before the LM is asked.
     tasks: list[Callable[[], Any]] = [lambda: score(program, labelled, examples, options)]
     if against is not None:
-        own = replace(options, policy="shipped", wording=None)
+        own = replace(options, policy="shipped")
         baseline = side(against, labelled, examples, own) if is_record(against) else None
         tasks.append(lambda: baseline or side(against, labelled, examples, own))
     if replay:
@@ -168,7 +167,6 @@ def evaluate(
                 "turns": f"{evaluation.n} of {len(labelled.examples(split))}, drawn with seed {seed}",
                 "language model": opened.lm or "none",
                 "policy": opened.policy,
-                "wording of prompts": opened.program.policy.wording,
                 "money": money,
                 **({"seen before": scored.exposure} if scored.exposure else {}),
                 **({} if whole is None else {"whole conversations": whole.in_words()}),
@@ -313,7 +311,6 @@ def compare(
     lm: LM = None,
     api_base: APIBase = None,
     policy: PolicyOption = None,
-    wording: WordingOption = None,
     sample: Sample = None,
     spread: Spread = False,
     seed: Seed = 0,
@@ -324,7 +321,7 @@ def compare(
 ) -> None:
     """Compare two programs on the same turns: paired tests, slices, and the turns that changed.
 
-    B is measured against A. The options --lm, --api-base, --policy and --wording hold for both; evaluate each with
+    B is measured against A. The options --lm, --api-base and --policy hold for both; evaluate each with
     --json, and compare the files, where they differ.
     """
     from jazzmine_dspy import eval as scoring
@@ -336,7 +333,7 @@ def compare(
     if split == "test":
         labelled.open_test(f"compare {a} {b}")
     examples = sample_turns(labelled, split, sample, seed, spread)
-    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    options = EvaluationOptions(split, lm, api_base, policy, seed, concurrency, quiet)
     sides = [side(one, labelled, examples, options) for one in (a, b) if is_record(one)]
     if len(sides) == 1:
         # Evaluate the program on the turns of the file.

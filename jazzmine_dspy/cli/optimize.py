@@ -33,10 +33,6 @@ def optimize(
         str | None, typer.Option(help="Another language model, such as openai/gpt-4o-mini; none for none.")
     ] = None,
     api_base: APIBase = None,
-    wording: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="How the LM is asked: brief or full. Default: both are tried."),
-    ] = None,
     budget_minutes: Annotated[
         float | None, typer.Option(metavar="M", help="Minutes that the run may take.")
     ] = None,
@@ -99,7 +95,6 @@ def optimize(
         "dataset": None if dataset is None else str(dataset),
         "lm": lm,
         "api_base": api_base,
-        "wording": wording,
         "seed": seed,
         "concurrency": concurrency,
         "minutes": budget_minutes,

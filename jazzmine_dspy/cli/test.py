@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output, table
-from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption, open_program
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, open_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,6 @@ def test(
     lm: LM = None,
     api_base: APIBase = None,
     policy: PolicyOption = None,
-    wording: WordingOption = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this registry, kind or id; may be given again."),
@@ -53,7 +52,7 @@ def test(
     lms: list[Any] = []
 
     def bound(flows: FlowRegistry) -> TurnProgram:
-        opened = open_program(program, lm=lm, api_base=api_base, flows=flows, policy=policy, wording=wording)
+        opened = open_program(program, lm=lm, api_base=api_base, flows=flows, policy=policy)
         lms.append(opened.program.bindings.lm)
         return opened.program
 

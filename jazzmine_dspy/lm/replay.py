@@ -238,7 +238,6 @@ class Recording(Value):
         dataset: The dataset or suite, with its fingerprint where it has one.
         part: The part of it, or which turns.
         program: The program that asked, with its fingerprint.
-        wording: Of the prompts.
         kind: Of model, in plain words: "a large language model, asked in batches".
         rules: Under which it was answered.
         date: The day on which the last answer was given.
@@ -253,7 +252,6 @@ class Recording(Value):
     dataset: str = Field(min_length=1)
     part: str = Field(min_length=1)
     program: str = Field(min_length=1)
-    wording: str = Field(min_length=1)
     kind: str = Field(min_length=1)
     rules: str = Field(min_length=1)
     date: dt.date
@@ -326,7 +324,7 @@ def recording_summary(lms: Iterable[dspy.LM | None]) -> dict[str, Any] | None:
     if not engines:
         return None
     recording = engines[0].recording
-    facts = {name: str(getattr(recording, name)) for name in ("name", "kind", "date", "wording", "measured")}
+    facts = {name: str(getattr(recording, name)) for name in ("name", "kind", "date", "measured")}
     used = set().union(*(engine.used for engine in engines))
     return {**facts, "answers": len(engines[0].keys), "used": len(used)}
 

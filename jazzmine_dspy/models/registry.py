@@ -32,9 +32,12 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
             says that every message wants one. A run weighs by it how readily "none" is answered.
         region: Country whose phone numbers and ways to write dates the users have, as ISO 3166 alpha-2, such as "GB".
         currency: Currency of amounts that name none, as ISO 4217, such as "EUR".
+        about: What the business is, in one line of at most 200 characters, such as "a web shop for home goods". A
+            language model is told it.
 
     Raises:
-        FlowError: a flow is malformed, a name is taken twice, a validator is unknown, or region or currency is none.
+        FlowError: a flow is malformed, a name is taken twice, a validator is unknown, region or currency is none, or
+            ``about`` is no such line.
         InputError: ``agent_id`` is no text.
 
     Example:
@@ -51,16 +54,18 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         out_of_scope_share: float | None = None,
         region: str | None = None,
         currency: str | None = None,
+        about: str | None = None,
     ) -> None:
         items = flows.values() if isinstance(flows, Mapping) else flows
         self.agent_id = checked_text(agent_id, field="agent_id")
         self.out_of_scope_share = _share(out_of_scope_share)
         self.region = _code(region, "region", 2, "GB")
         self.currency = _code(currency, "currency", 3, "EUR")
+        self.about = _about(about)
         self._flows = _by_name((item, partial(_number, number)) for number, item in enumerate(items, start=1))
         content: list[Any] = [flow.checksum() for flow in self._flows.values()]
         self.checksum: str = sha256([*content, self.habits] if self.habits else content)
-        """SHA-256 over the content of all flows, in order, and over region and currency where they are given."""
+        """SHA-256 over the content of all flows, in order, and over :attr:`habits` where there are any."""
         self.guarded: tuple[str, ...] = tuple(name for name, flow in self._flows.items() if flow.guards)
         """Names of the flows that have guards."""
         fields = FlowView.model_fields
@@ -72,7 +77,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
     def from_yaml(cls, path: str | Path, *, agent_id: str = "") -> FlowRegistry:
         """Read flows from a YAML file: a list under the key ``flows``.
 
-        Beside it may stand ``out_of_scope_share``, ``region`` and ``currency``.
+        Beside it may stand ``out_of_scope_share``, ``region``, ``currency`` and ``about``.
 
         Raises:
             FlowError: the file cannot be read, is no YAML, or holds a malformed flow; file and line are named.
@@ -144,8 +149,8 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
 
     @property
     def habits(self) -> dict[str, str]:
-        """Region and currency, those that are given; what :meth:`from_yaml` reads beside the flows."""
-        return {name: code for name in ("region", "currency") if (code := getattr(self, name))}
+        """Region, currency and ``about``, those that are given; what :meth:`from_yaml` reads beside the flows."""
+        return {name: text for name in ("region", "currency", "about") if (text := getattr(self, name))}
 
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
@@ -177,6 +182,18 @@ def _code(value: Any, field: str, letters: int, example: str) -> str:
     return value.upper()
 
 
+def _about(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > _LONGEST_ABOUT or len(value.strip().splitlines()) > 1:
+        raise FlowError(
+            "It is no line about the business",
+            where="field about",
+            remedy=f"Write one line of at most {_LONGEST_ABOUT} characters, or leave it out.",
+        )
+    return value.strip()
+
+
 def _share(value: Any) -> float | None:
     if value is None:
         return None
@@ -189,7 +206,9 @@ def _share(value: Any) -> float | None:
     return float(value)
 
 
-_BESIDE = ("out_of_scope_share", "region", "currency")
+_LONGEST_ABOUT = 200
+
+_BESIDE = ("out_of_scope_share", "region", "currency", "about")
 """Keys that may stand next to ``flows``."""
 
 _PARTS: dict[str | int, type[Value]] = {"slots": Slot, "guards": Guard}

@@ -95,8 +95,6 @@ class BestSoFar:
             return None
         program = self._program.with_policy(self._program.policy)
         if (best := self._prompts) is not None:
-            worded = program.policy.model_copy(update={"wording": best.policy.wording})
-            program = program.with_policy(worded)
             put(states_of(best), program)
         target = folder if _unfinished(folder) else beside(folder)
         embedder = program.bindings.embedder

@@ -25,7 +25,6 @@ from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import Progress, RunContext
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.prompts import in_wording
 from jazzmine_dspy.program.turn import TurnProgram
 
 
@@ -103,12 +102,10 @@ def start_program(
         loaded = artifacts.load_with_manifest(start_from, flows=dataset.flows, bind=False)
         # Takes over the prompts; this run trains its own heads and gates.
         program, started_from = loaded.program, str(loaded.manifest["sha256"])
-        settings["wording"] = in_wording(program, recipe.wording or program.policy.wording).policy.wording
         program.bind(heads=dict.fromkeys(program.bindings.heads))
         program = program.with_policy(Policy.model_validate(settings))
     else:
         folder = Path(recipe.signatures) if recipe.signatures else None
-        settings["wording"] = recipe.wordings[0]
         program = TurnProgram(dataset.flows, policy=Policy.model_validate(settings), signatures=folder)
     embedder = FastembedEmbedder(recipe.embedder)
     # Fails here without the embedding model. In service a program works without it, but a run would train another one.

@@ -20,7 +20,7 @@ from jazzmine_dspy.optimize.optimizers.few_shot import labeled
 from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, OptimizerTools, calls_per_turn
 from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
-from jazzmine_dspy.optimize.steps.prompts import turns_to_compile_on, uncompiled
+from jazzmine_dspy.optimize.steps.prompts import turns_to_compile_on
 from jazzmine_dspy.program.turn import TurnProgram
 
 _MEASURED = 12
@@ -144,8 +144,7 @@ def plan_run(context: RunContext, base: TurnProgram) -> Plan:
     sample = turns_to_compile_on(context, base, dataset.examples("dev_a"))
     per_turn = calls_per_turn(asking)
     add("ask once", 1, _tokens(asking, sample))
-    for each in uncompiled(recipe, asking):
-        add(f"try {each.name}", len(sample) * per_turn, _tokens(each.program, sample))
+    add("try uncompiled", len(sample) * per_turn, _tokens(asking, sample))
     most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
     demos = recipe.demos.model_copy(update={"labeled": most})
     tools = OptimizerTools(recipe.model_copy(update={"demos": demos}))

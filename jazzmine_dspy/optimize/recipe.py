@@ -20,7 +20,6 @@ from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.parsing import from_toml, read_file
 from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
 from jazzmine_dspy.program.policy import Shape
-from jazzmine_dspy.signatures.contract import Wording
 
 _Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -149,7 +148,7 @@ class RecordedPart(Value):
     Args:
         name: Of its row.
         folder: Of the recording.
-        optimizer: Makes the prompts that were asked; ``none`` for those as written, in the full wording.
+        optimizer: Makes the prompts that were asked; ``none`` for those as written.
     """
 
     name: str = Field(min_length=1)
@@ -175,9 +174,7 @@ class Recipe(Value):
             default), four (``calls``), or none (``quality``). Of compiled prompts within two points of the best go on
             those of the fewest tokens, of the fewest calls, or the best.
         lm: Name of the language model; ``none`` runs without one.
-        wording: How its prompts are worded, ``brief`` or ``full``. Left out, they are tried in both, and compiled in
-            full.
-        top_k: Flows offered to the language model in the brief wording; the full one offers 8.
+        top_k: Flows offered to the language model.
         history_window: Turns of the user, 1 to 50, that prompts show with the replies between them; those of
             ``understand`` show ``history_shown`` messages.
         max_commands: Commands that one answer may hold; a tiny model rambles less with few.
@@ -204,11 +201,10 @@ class Recipe(Value):
     prefer: Prefer = "cost"
     shape: Shape = "fused"
     lm: _LM = "none"
-    wording: Wording | None = None
     lm_settings: _Settings = Field(default_factory=dict)
     optimizer: str = "bootstrap_random_search"
     seed: int = Field(default=0, ge=0)
-    top_k: int = Field(default=4, ge=1, le=8)
+    top_k: int = Field(default=8, ge=1, le=8)
     history_window: int = Field(default=USER_TURNS, ge=1, le=50)
     history_shown: int = Field(default=5, ge=0, le=10)
     max_commands: int = Field(default=6, ge=1, le=16)
@@ -254,13 +250,6 @@ class Recipe(Value):
     def fingerprint(self) -> str:
         """SHA-256 over all that may change the result (:attr:`facts`)."""
         return sha256(self.facts)
-
-    @property
-    def wordings(self) -> tuple[Wording, ...]:
-        """The wordings in which the prompts are tried; they are compiled in the first."""
-        if self.wording is not None:
-            return (self.wording,)
-        return ("full", "brief") if self.lm != "none" else ("brief",)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -330,6 +319,11 @@ def _explained(error: ValidationError, where: str) -> RecipeError:
         part: Any = Recipe
         for step in first["loc"][:-1]:
             part = part.model_fields[str(step)].annotation
-        remedy = suggestion(str(first["loc"][-1]), part.model_fields)
+        gone = key == "wording"
+        remedy = (
+            "Leave it out: there is one prompt."
+            if gone
+            else suggestion(str(first["loc"][-1]), part.model_fields)
+        )
         return RecipeError(f"Unknown key {key!r}", where=where, remedy=remedy)
     return RecipeError(f"Key {key!r}: {first['msg']}", where=where, remedy="Correct the value.")

@@ -58,7 +58,7 @@ def optimize(
         recipe: A recipe, or its file.
         out: Folder of the program, ``optimize/programs/NAME`` by default; its report is in ``report/``.
         progress: Watches the run.
-        start_from: A compiled program. Its prompts are the starting point, in its wording; it is judged over the
+        start_from: A compiled program. Its prompts are the starting point; it is judged over the
             dataset's flows on turns that it has not learnt from, and ships unless another program is better. The
             report compares before and after.
         lm: A language model instead of the one in the recipe.

@@ -81,7 +81,7 @@ class PromptsFit:
 
     @property
     def uncompiled(self) -> Tried | None:
-        """The prompts as written in the best wording on dev-A; None without a language model."""
+        """The prompts as written; None without a language model."""
         return _best(each for each in self.tried if not each.candidate.compiled)
 
     @property

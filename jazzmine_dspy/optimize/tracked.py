@@ -47,7 +47,6 @@ def track_candidate(context: RunContext, tried: Tried) -> None:
         kind="candidate",
         params={
             "compiled": tried.candidate.compiled,
-            "wording": program.policy.wording,
             "turns": tried.scored,
             "demonstrations": tried.candidate.demonstrations(),
             "notes": "; ".join(tried.notes),

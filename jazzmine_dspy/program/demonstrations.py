@@ -11,14 +11,13 @@ import dspy
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.labels import LabelledMessage, Labels
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.lm_requests import addresses_of, request_for
+from jazzmine_dspy.program.lm_requests import addresses_of, offered, request_for
 from jazzmine_dspy.program.module import DecidingModule
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED
-from jazzmine_dspy.signatures.schema import DOUBT
 
 _LABEL = {"enhanced_query": "enhanced", "sentiment_score": "sentiment"}
 """Labels that are named otherwise than the fields of an answer that they are for."""
@@ -104,10 +103,7 @@ def to_demo(predictor: str, example: LabelledMessage, program: DecidingModule) -
     if predictor == "understand":
         state = replace(state, selected=tuple(gold))
     call = request_for(state, predictor)
-    shown = [candidate.name for candidate in state.recalled[: program.policy.offers]]
-    outputs = _outputs(labels, shown)
-    if program.policy.wording == "full":
-        outputs |= _in_full(labels, shown, addresses_of(state, predictor))
+    outputs = _outputs(labels, [one.name for one in offered(state)], addresses_of(state, predictor))
     return dspy.Example(**call.inputs, **{field: outputs[field] for field in said}).with_inputs(*call.inputs)
 
 
@@ -126,34 +122,25 @@ def _with_candidates(
             f"No demonstration can be built: {state.recall_failure}", remedy="Mend recall, and run again."
         )
     # Without the nearest examples, which would make each demonstration as long as several.
-    shown = [candidate._replace(near=()) for candidate in state.recalled[: program.policy.offers]]
+    shown = [candidate._replace(near=()) for candidate in state.recalled[: program.policy.top_k]]
     missing = [
         Recalled(name, 0.0)
         for name in gold
         if name in program.registry and name not in [c.name for c in shown]
     ]
-    keep = [c for c in shown if c.name in gold or len(shown) + len(missing) <= program.policy.offers]
-    keep = keep or shown[: max(0, program.policy.offers - len(missing))]
-    others = [c for c in shown if c not in keep][: max(0, program.policy.offers - len(missing) - len(keep))]
+    keep = [c for c in shown if c.name in gold or len(shown) + len(missing) <= program.policy.top_k]
+    keep = keep or shown[: max(0, program.policy.top_k - len(missing))]
+    others = [c for c in shown if c not in keep][: max(0, program.policy.top_k - len(missing) - len(keep))]
     return replace(state, recalled=(*sorted([*keep, *others], key=shown.index), *missing))
 
 
-def _outputs(labels: Labels, shown: Sequence[str]) -> dict[str, Any]:
+def _outputs(labels: Labels, shown: Sequence[str], addresses: Addresses) -> dict[str, Any]:
     """Every field of an answer by the labels, as a prompt shows it."""
-    entities = [{"name": e.name, "attributes": list(e.attributes)} for e in (labels.entities or ())[:2]]
     made: dict[str, Any] = {field: label_of(field, labels) for field in ANSWERED}
-    return made | {
-        "entities": entities,
-        "flows": [ALIASES[shown.index(name)] for name in labels.flows or () if name in shown],
-        "commands": [c.as_answer() for c in labels.commands or () if c.understood],
-    }
-
-
-def _in_full(labels: Labels, shown: Sequence[str], addresses: Addresses) -> dict[str, Any]:
-    """What the full wording says otherwise: doubt between flows, and slots under their flows."""
     commands = labels.commands or ()
-    asking = [command for command in commands if "flows" in command.flow_fields]
-    doubted = [flow for command in asking for flow in getattr(command, "flows", ())]
-    letters = [ALIASES[shown.index(name)] + DOUBT for name in doubted if name in shown]
-    found: dict[str, Any] = {"commands": addresses.written(commands)}
-    return found | ({"flows": letters} if len(letters) > 1 else {})
+    doubted = [flow for one in commands if one.type == "clarify" for flow in getattr(one, "flows", ())]
+    return made | {
+        "entities": [entity.name for entity in labels.entities or ()],
+        "flows": [ALIASES[shown.index(name)] for name in doubted or labels.flows or () if name in shown],
+        "commands": addresses.written(commands),
+    }

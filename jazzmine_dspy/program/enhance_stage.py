@@ -13,7 +13,7 @@ from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.signatures.contract import CONTRACTS, without
+from jazzmine_dspy.signatures.contract import CONTRACTS, asking
 
 _OTHER_STAGES = ("flows", "commands")
 
@@ -56,7 +56,7 @@ def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: i
     if isinstance(llm, TurnProgram):
         program = llm.with_policy(_alone(llm, history_window))
         return program if registry is None else program.bind(registry=registry)
-    policy = Policy(shape="staged", deciders=(("lm", None),), history_window=history_window, wording="full")
+    policy = Policy(shape="staged", deciders=(("lm", None),), history_window=history_window)
     return TurnProgram(registry, policy=policy).bind(lm=as_lm(llm))
 
 
@@ -77,7 +77,7 @@ def _alone(program: TurnProgram, history_window: int) -> Policy:
 def _is_compiled(program: TurnProgram, name: str) -> bool:
     """Whether a predictor has demonstrations, or other words than the package's."""
     predictor = program.predictor(name)
-    plain = without(name, CONTRACTS[name].signature, program.policy.unasked, program.policy.wording)
+    plain = asking(name, CONTRACTS[name].signature, program.policy.unasked)
     own = predictor.signature
     return bool(predictor.demos) or _words(own) != _words(plain)
 

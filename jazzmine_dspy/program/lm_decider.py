@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from jazzmine_dspy.lm.dspy_api import AdapterParseError
-from jazzmine_dspy.models import UNDERSTOOD, BaseCommand, Command, Slot
+from jazzmine_dspy.models import Command
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import (
     STAGES,
@@ -30,22 +30,20 @@ from jazzmine_dspy.program.lm_requests import (
     PredictFailed,
     PredictorCall,
     addresses_of,
-    message_limit,
     offered,
     request_for,
-    slots_in_play,
 )
 from jazzmine_dspy.program.local.decider import undenied
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.module import ProgramModule
-from jazzmine_dspy.program.render import CUT, Addresses
+from jazzmine_dspy.program.render import CUT
 from jazzmine_dspy.program.retries import Retries, asked_again, retried
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
-from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
+from jazzmine_dspy.signatures.answers import ALIASES, START, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS
-from jazzmine_dspy.signatures.schema import DOUBT, most_of_rewrite
 
 _CHOSEN = "chosen by the language model"
+_DOUBTED = "the language model is in doubt which is meant"
 
 
 class LMDecider(Decider):
@@ -144,7 +142,6 @@ class Draft:
     answered: frozenset[str] = frozenset()
     invented: tuple[str, ...] = ()
     _began: float = 0.0
-    _addresses: Addresses | None = None
     _call: PredictorCall | None = None
     _reasons: dict[Stage, tuple[str, ...]] = field(default_factory=dict)
     """Why parts of the last answer were refused."""
@@ -181,8 +178,6 @@ class Draft:
             if self.selection is not None:
                 self.state = self.state.with_selected(self.selection.flows)
         self._began = self.deadline.milliseconds()
-        if self.state.policy.wording == "full":
-            self._addresses = addresses_of(self.state, predictor)
         self._call = request_for(self.state, predictor)
         return self._call
 
@@ -193,7 +188,7 @@ class Draft:
     def take(self, predicted: Predicted) -> None:
         """Read the answer of a call into its stages."""
         rewrite = predicted.outputs.get("enhanced_query")
-        if _is_cut(rewrite, self.state.turn.text, message_limit(self.state.policy)):
+        if _is_cut(rewrite, self.state.turn.text):
             outputs = {**predicted.outputs, "enhanced_query": self.state.turn.text}
             predicted = replace(predicted, outputs=outputs)
         elapsed, calls = self.deadline.milliseconds() - self._began, predicted.calls
@@ -303,7 +298,10 @@ class Draft:
     def _read(
         self, stage: Stage, predicted: Predicted, elapsed: float, calls: tuple[LMCall, ...]
     ) -> StageRecord:
-        outputs, own = predicted.outputs, CONTRACTS[stage].signature.output_fields
+        outputs, own = predicted.outputs, tuple(CONTRACTS[stage].signature.output_fields)
+        if stage == "select" and "flows" not in {*outputs, *predicted.refused}:
+            # Letters stand among the commands.
+            own = ("commands",)
         trust = self.state.policy.trust.get("lm", 0.5)
         invalid = tuple(f"{name}: {why}" for name, why in predicted.refused.items() if name in own)
         if invalid and not any(name in outputs for name in own):
@@ -313,11 +311,14 @@ class Draft:
         if stage == "enhance":
             self.enhancement, refused = enhancement_of(outputs, self.state.turn, self.state.registry)
             # A refused field keeps its default; no other decider fills it.
-            self.answered = frozenset(name for name in own if name not in self.state.policy.unasked)
+            self.answered = frozenset(name for name in own if name in outputs or name in predicted.refused)
             cause = "; ".join(invalid)
             return record("lm", trust, elapsed, calls, cause=cause, refused=refused)
         if stage == "select":
-            self.selection, self.invented = _selection(outputs["flows"], self.state, self.ids)
+            letters = outputs.get("flows")
+            if letters is None:
+                letters = [each.name or "" for each in outputs["commands"] if each.type == START]
+            self.selection, self.invented = _selection(letters, self.state, self.ids)
             if self.selection is None:
                 problem = f"lm: no such flow was offered ({len(self.invented)} named)"
                 return record("lm", 0.0, elapsed, calls, cause=problem)
@@ -325,11 +326,19 @@ class Draft:
             return record("lm", min(trust, NOTHING_FOUND) if nothing else trust, elapsed, calls)
         if self.selection is not None:
             self.state = self.state.with_selected(self.selection.flows)
-        slots = slots_in_play(self.state, "fused" if self.fused else "understand")
-        read = [(answer.type, self._command(answer, slots)) for answer in outputs["commands"]]
+        addresses = addresses_of(self.state, "fused" if self.fused else "understand")
+        answers: list[CommandAnswer] = [
+            each for each in outputs["commands"] if not self.fused or each.type != START
+        ]
+        clear = [each for each in answers if each.type != "clarify"]
+        in_doubt = len(clear) < len(answers)
+        if in_doubt and self._doubt():
+            # Whose value it is has to be asked first.
+            clear, in_doubt = [each for each in clear if each.value is None or self.state.turn.flow], False
+        read = [(answer.type, None if answer.type == START else addresses.read(answer)) for answer in clear]
         commands = [cast("Command", command) for _, command in read if command is not None]
         # Only the types: names are free text of the model, and causes are logged and stored.
-        rejected = [kind for kind, command in read if command is None]
+        rejected = [kind for kind, command in read if command is None] + ["clarify"] * in_doubt
         reason = f"commands that do not fit the state: {', '.join(rejected)}" if rejected else ""
         if rejected and not commands:
             return record("lm", 0.0, elapsed, calls, cause=f"lm: {reason}")
@@ -337,13 +346,19 @@ class Draft:
         confidence = trust if commands else min(trust, NOTHING_FOUND)
         return record("lm", confidence, elapsed, calls, refused=(reason,) if reason else ())
 
-    def _command(self, answer: CommandAnswer, slots: Sequence[Slot]) -> BaseCommand | None:
-        """The command that an answer means; None if it is refused."""
-        if self._addresses is not None:
-            return self._addresses.read(answer)
-        kind = UNDERSTOOD[answer.type]
-        name = answer.name if "name" in kind.lm_arguments else None
-        return kind.read(name, answer.value, self.state.turn, slots)
+    def _doubt(self) -> bool:
+        """Ask which of the flows is meant that are chosen; False where there are not two of them."""
+        if self.selection is None or len(self.selection.flows) < 2:
+            return False
+        update = {
+            "flows": [],
+            "clarify": self.selection.flows,
+            "mode": "single",
+            "reason": self.selection.reason.replace(_CHOSEN, _DOUBTED, 1),
+        }
+        self.selection = self.selection.model_copy(update=update)
+        self.state = self.state.with_selected(())
+        return True
 
 
 def _typed_error(error: Exception, predictor: str) -> Exception:
@@ -365,8 +380,6 @@ def _selection(
     by_id = {key: name for key, name in ids.items() if name in open_to}
     # A model without an enforced schema writes "none" instead of an empty list.
     letters = [letter for letter in letters if letter.strip().lower() not in ("", "none")]
-    in_doubt = state.policy.wording == "full" and any(letter.strip().endswith(DOUBT) for letter in letters)
-    letters = [letter.strip().removesuffix(DOUBT) for letter in letters] if in_doubt else letters
     names = [
         by_letter.get(letter.strip().rstrip(".:").upper()) or by_id.get(letter.strip()) for letter in letters
     ]
@@ -382,18 +395,11 @@ def _selection(
     if invented:
         reason += f"; not offered: {', '.join(invented)[:200]}"
     candidates = [(one.name, one.score) for one in state.recalled[:CANDIDATES]]
-    if in_doubt and len(known) > 1:
-        reason = "the language model is in doubt which is meant" + reason.removeprefix(_CHOSEN)
-        selection = Selection(clarify=known, reason=reason, candidates=candidates)
-    else:
-        mode = flow_mode(state.turn.text, known)
-        selection = Selection(flows=known, mode=mode, reason=reason, candidates=candidates)
+    mode = flow_mode(state.turn.text, known)
+    selection = Selection(flows=known, mode=mode, reason=reason, candidates=candidates)
     return undenied(selection, state), tuple(invented)
 
 
-def _is_cut(rewrite: Any, text: str, limit: int) -> bool:
-    """Whether a rewrite may lack a part of the message: the prompt cut the message, or the rewrite is cut off."""
-    if not isinstance(rewrite, str) or len(rewrite.strip()) >= len(text):
-        return False
-    at_its_limit = len(rewrite) == most_of_rewrite(text)
-    return len(text) > limit or at_its_limit or (CUT in rewrite and CUT not in text)
+def _is_cut(rewrite: Any, text: str) -> bool:
+    """Whether a rewrite leaves out a part of the message."""
+    return isinstance(rewrite, str) and len(rewrite) < len(text) and CUT in rewrite and CUT not in text

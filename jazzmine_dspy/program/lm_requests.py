@@ -10,14 +10,12 @@ from typing import Any, cast
 from jazzmine_dspy.lm.dspy_api import BaseCallback
 from jazzmine_dspy.models.decision import LMCall, PredictorName, Recalled
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.models.flows import Slot
-from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program import render
-from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.prompts import found_by
 from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures.answers import ALIASES
+from jazzmine_dspy.signatures.contract import CONTRACTS
 from jazzmine_dspy.signatures.schema import response_format
 
 
@@ -155,24 +153,26 @@ class CallLog(BaseCallback):
         )
 
 
-_MAX_TOKENS = {
-    "brief": {"enhance": 192, "select": 32, "understand": 160, "fused": 320},
-    "full": {"enhance": 400, "select": 64, "understand": 640, "fused": 1024},
-}
+_MAX_TOKENS = {"enhance": 400, "select": 64, "understand": 640, "fused": 1024}
 _SHORT = 600
 """Longest message, in bytes, whose answer fits these limits; longer ones get one more token per two bytes."""
-_LONG_MESSAGE = 600
-"""Characters of an earlier message that the full wording shows."""
-_SLOT_FLOWS = 2
+_LIKELY, _DESCRIBED = 0.7, 3
+"""Share of the best score from which on a flow is likely to start, and how many of those are described at most, or one
+while a flow runs."""
+
 _INTENTS = 60
 """Most names in an answer schema: with more of them decoding is slow, and hosted models reject the schema."""
 
 
 def offered(state: TurnState) -> list[Recalled]:
-    """Return the flows that a prompt offers: the recalled ones, or a whole small registry if recall is down."""
+    """Return the flows that a prompt offers to start: the recalled ones, or a whole small registry if recall is down.
+
+    The running flow and paused ones are no candidates: they go on, or are resumed.
+    """
+    there = {state.turn.flow, *state.turn.paused}
     if state.recalled:
-        return list(state.recalled[: state.policy.offers])
-    names = state.choosable
+        return [one for one in state.recalled if one.name not in there][: state.policy.top_k]
+    names = [name for name in state.choosable if name not in there]
     return [Recalled(name, 0.0) for name in names] if len(names) <= len(ALIASES) else []
 
 
@@ -191,74 +191,50 @@ def intents(state: TurnState, candidates: Sequence[Recalled]) -> list[str] | Non
     return [name for name in state.registry if name in open_to or name in alive]
 
 
-def slots_in_play(state: TurnState, predictor: str) -> tuple[Slot, ...]:
-    """Return slots that the message may fill: of running and starting flows; a fused call adds the likeliest ones."""
-    if predictor != "fused":
-        return state.slots
-    likeliest = (candidate.name for candidate in offered(state)[:_SLOT_FLOWS])
-    return state.slots_of([state.turn.flow or "", *state.selected, *likeliest])
-
-
 def addresses_of(state: TurnState, predictor: str) -> Addresses:
-    """Return the slot names of the full wording, with the letters of the offered flows."""
-    lettered = [one.name for one in offered(state)] if predictor == "fused" else []
+    """Return the flows of a call with the names of their slots, and the letters of the offered flows."""
+    lettered = [one.name for one in offered(state)] if predictor in ("select", "fused") else []
     return Addresses(state.turn, state.registry, lettered, state.selected)
-
-
-def message_limit(policy: Policy) -> int:
-    """Return how many characters of the message a prompt shows."""
-    return MAX_TEXT if policy.wording == "full" else render.MESSAGE_SHOWN
 
 
 def request_for(state: TurnState, predictor: str) -> PredictorCall:
     """Build the call of a predictor for a turn: its inputs and the schema of its answer."""
-    turn, policy = state.turn, state.policy
-    candidates = offered(state)
-    slots = slots_in_play(state, predictor)
-    full = policy.wording == "full"
-    message_shown = message_limit(policy)
-    message_length = [_LONG_MESSAGE] if full else []
-    addresses = addresses_of(state, predictor) if full else None
-    enhanced = state.query or None
+    turn, policy, registry = state.turn, state.policy, state.registry
+    candidates, addresses = offered(state), addresses_of(state, predictor)
+    selects = predictor == "select"
+    best = max((one.score for one in candidates), default=0.0)
+    most = _DESCRIBED if turn.flow is None else 1
+    near = [one for one in candidates if one.score >= _LIKELY * best][: most if best else None]
+    likely = {one.name: one.near for one in (candidates if selects else near)}
+    amounts = any(each.slot.type == "money" for each in addresses.slots)
     every = {
-        "flows_offered": render.flows_offered(
-            state.registry,
-            candidates,
-            effects=full or predictor == "select",
-            described=predictor == "select",
-            turn=turn if full else None,
-        ),
-        "slots": render.slots_by_flow(addresses) if addresses else render.slots_offered(slots),
-        "situation": render.situation(turn, state.at if full else None),
+        "about": registry.about,
+        "flows_offered": render.flows_offered(addresses, likely, slots=not selects, effects=selects),
+        "situation": render.situation(turn, registry.currency if amounts and not selects else ""),
         "history": (
-            render.last_messages(turn, policy.history_shown, *message_length)
+            render.last_messages(turn, policy.history_shown)
             if predictor == "understand"
-            else render.current_episode(turn, policy.history_window, *message_length)
+            else render.current_episode(turn, policy.history_window)
         ),
         "context": render.context_snippets(turn),
         "message": render.message(
-            turn, enhanced if predictor in ("select", "understand") else None, message_shown
+            turn, state.query or None if predictor in ("select", "understand") else None
         ),
     }
-    names = {
-        "enhance": ("situation", "history", "context", "message"),
-        "select": ("flows_offered", "situation", "message"),
-        "understand": ("slots", "situation", "history", "message"),
-        "fused": tuple(every),
-    }[predictor]
+    unlikely = {one.name for one in candidates} - {*likely}
     schema = response_format(
         predictor,
         turn,
-        candidates=[c.name for c in candidates],
-        slots=slots,
+        letters=len(candidates),
+        slots=addresses.slots,
+        described=[each.slot for each in addresses.slots if each.flow not in unlikely],
         intents=intents(state, candidates),
         max_commands=policy.max_commands,
-        addressed=addresses.slots if addresses else None,
     )
-    limit = _MAX_TOKENS[policy.wording][predictor]
-    if predictor != "select":
+    limit = _MAX_TOKENS[predictor]
+    if not selects:
         # The rewrite and the values repeat text of the message.
-        limit += max(0, len(render.quoted(turn.text, message_shown).encode("utf-8", "replace")) - _SHORT) // 2
+        limit += max(0, len(render.message(turn).encode("utf-8", "replace")) - _SHORT) // 2
     config = {"response_format": schema, "max_tokens": limit}
-    inputs = {name: every[name] for name in names}
+    inputs = {name: every[name] for name in CONTRACTS[predictor].signature.input_fields}
     return PredictorCall(predictor, inputs, config, found_by(turn), state.exclude)

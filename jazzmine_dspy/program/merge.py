@@ -277,9 +277,8 @@ def _flags(turn: Turn, enhancement: Enhancement, commands: Sequence[Command]) ->
 
 
 def derived_intent(turn: Turn, commands: Sequence[Command]) -> str:
-    """The intent that the commands amount to, for enhancements that know none of their own."""
-    opening = next((c for c in commands if c.order == "opens"), None)
-    if opening is not None:
-        return opening.opens(turn) or "unknown"
-    told = next((c.intent for c in commands if c.intent is not None), None)
-    return told or turn.flow or "unknown"
+    """The intent that the commands amount to: what the first of them is about."""
+    for command in commands:
+        flow = command.opens(turn) or command.leaves(turn)
+        return flow or command.intent or turn.flow or ("unknown" if command.intent is None else "question")
+    return turn.flow or "chitchat"

@@ -14,7 +14,7 @@ from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import DEADLINE
 from jazzmine_dspy.program.policy import Policy, PolicyName
 from jazzmine_dspy.program.state import as_turn
-from jazzmine_dspy.signatures.contract import CONTRACTS, Wording
+from jazzmine_dspy.signatures.contract import CONTRACTS
 
 
 def prediction_of(decision: TurnDecision) -> dspy.Prediction:
@@ -124,9 +124,6 @@ class DecidingModule(ProgramModule):
         """The program itself."""
         return self
 
-    asked_in: Wording | None = None
-    """The wording of a program whose policy asks no language model, for policies that do; None for the policy's own."""
-
     @property
     def fingerprint(self) -> str:
         """SHA-256 over everything that can change a decision."""
@@ -135,12 +132,7 @@ class DecidingModule(ProgramModule):
     def with_policy(self, policy: PolicyName | Policy) -> Self:
         """A copy with other deciders; predictors and bindings are the same."""
         copy: Self = self.deepcopy()
-        if isinstance(policy, Policy):
-            copy.policy = policy
-            return copy
-        named = self.policy.named(policy)
-        asks_now = self.asked_in is not None and "lm" in named.names and "lm" not in self.policy.names
-        copy.policy = named.model_copy(update={"wording": self.asked_in}) if asks_now else named
+        copy.policy = policy if isinstance(policy, Policy) else self.policy.named(policy)
         return copy
 
     def decide(

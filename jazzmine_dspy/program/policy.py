@@ -11,12 +11,11 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from jazzmine_dspy.models.base import Value, frozen_dict
 from jazzmine_dspy.models.decision import EscalationRule, SourceKind, Stage
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.history import MAX_WINDOW, USER_TURNS
 from jazzmine_dspy.models.turn import Load
 from jazzmine_dspy.program.turn_confidence import TurnConfidence
-from jazzmine_dspy.signatures.answers import ALIASES
-from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS, Wording
+from jazzmine_dspy.signatures.contract import ANSWERED, CONTRACTS
 
 Shape = Literal["staged", "fused"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -61,7 +60,7 @@ class Policy(Value):
         turn_confidence: How likely the local decider's commands are right, as fitted by a run. Where none was fitted,
             what comes with the package. JSON holds it only where it is there.
         trust: Share of dev turns that a decider got right, by its name: its confidence where it knows none of its own.
-        top_k: Flows offered to the language model, 1 to 8; in the full wording it is always 8.
+        top_k: Flows offered to the language model, 1 to 8.
         history_window: Turns of the user, 1 to 1,000, that the prompts of ``enhance`` and ``fused`` show with the
             replies between them, from the last change of topic on. Each message before them is a line.
         history_shown: Messages of the history that the prompt of ``understand`` shows.
@@ -72,9 +71,6 @@ class Policy(Value):
             where none is given, never asks.
         unasked: Fields that no language model is asked for, since nobody labelled them: prompts, demonstrations and
             schemas leave them out, and decisions hold what the local decider reads.
-        wording: How the prompts are worded: ``brief`` for tiny language models, or ``full`` for capable ones: with
-            definitions, and with each slot under its flow. Project's and compiled words stay. JSON holds it only where
-            it is ``full``.
         escalation: From which sentiment on a decision escalates. JSON holds it only where it is not the default.
         head_weight: Weight of a head of selection beside the estimate that needs no label, as set by a run. 1, the
             default, leaves the estimate to flows that the head has not learnt. JSON holds it only where it is not 1.
@@ -91,7 +87,7 @@ class Policy(Value):
     enhance: Literal["decider", "lm"] = "decider"
     turn_confidence: TurnConfidence | None = Field(default=None, exclude_if=partial(operator.is_, None))
     trust: Annotated[dict[SourceKind, Share], Frozen] = Field(default={})
-    top_k: int = Field(default=4, ge=1, le=8)
+    top_k: int = Field(default=8, ge=1, le=8)
     # Left out of the JSON form where it is the default: programs from before it keep their fingerprints.
     history_window: int = Field(
         default=USER_TURNS, ge=1, le=MAX_WINDOW, exclude_if=partial(operator.eq, USER_TURNS)
@@ -103,8 +99,6 @@ class Policy(Value):
     )
     clarify: Annotated[dict[SourceKind, Positive], Frozen] = Field(default={})
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
-    # Left out of the JSON form where it is brief: programs from before it keep their fingerprints.
-    wording: Wording = Field(default="brief", exclude_if=partial(operator.eq, "brief"))
     escalation: EscalationRule = Field(
         default=EscalationRule(), exclude_if=partial(operator.eq, EscalationRule())
     )
@@ -117,10 +111,20 @@ class Policy(Value):
         """The deciders, in their order."""
         return tuple(name for name, _ in self.deciders)
 
-    @property
-    def offers(self) -> int:
-        """Flows offered to the language model. A capable one tells eight apart, and has none to miss."""
-        return self.top_k if self.wording == "brief" else len(ALIASES)
+    @classmethod
+    def stored(cls, data: Any) -> Self:
+        """The policy of a stored program.
+
+        Raises:
+            ArtifactError: it names a wording of the prompts, of which there is one.
+        """
+        if isinstance(data, Mapping) and "wording" in data:
+            raise ArtifactError(
+                "The program was compiled for a wording of the prompts that is gone",
+                where="policy, field wording",
+                remedy="Compile it again: jazzmine-dspy optimize RECIPE.",
+            )
+        return cls.model_validate(data)
 
     def asks(self, stage: Stage) -> bool:
         """Whether a language model is asked for anything of a stage, where its order names one."""

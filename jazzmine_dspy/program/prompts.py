@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import dspy
 import numpy as np
@@ -17,15 +17,13 @@ from jazzmine_dspy._version import __version__
 from jazzmine_dspy.lm.native import lm_identity
 from jazzmine_dspy.models import MessageRole, Turn
 from jazzmine_dspy.models.base import canonical_json, log, sha256
-from jazzmine_dspy.models.errors import ArtifactError, InputError, format_error
+from jazzmine_dspy.models.errors import ArtifactError, format_error
 from jazzmine_dspy.program.decider import decider_identity
 from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED as FEELING
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.ports import EmbedderPort
-from jazzmine_dspy.signatures.contract import CONTRACTS, Wording, fingerprint, fingerprints
-
-D = TypeVar("D", bound=DecidingModule)
+from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprint, fingerprints
 
 Vectors = NDArray[np.float32]
 
@@ -197,28 +195,6 @@ def check_contract(state: Mapping[str, Any], signatures: Mapping[str, Any], *, e
         log.warning("the saved module does not say which version compiled it: it is taken as it is")
     elif isinstance(said, Mapping) and said.get("jazzmine_dspy") != __version__:
         log.warning("the saved module was compiled by version %s, and fits this one", of.rpartition(" ")[2])
-
-
-def in_wording(program: D, wording: Wording) -> D:
-    """A copy of a program whose prompts are worded ``brief`` or ``full``; a project's and compiled words stay.
-
-    Raises:
-        InputError: a predictor holds demonstrations, and these show answers in the other wording.
-
-    Example:
-        >>> from jazzmine_dspy import TurnProgram
-        >>> program = in_wording(TurnProgram(), "full")
-        >>> program.fused.signature.output_fields["flows"].json_schema_extra["desc"].partition(",")[0]
-        'letters of the tasks that this message wants started'
-    """
-    held = [name for name in CONTRACTS if program.predictor(name).demos]
-    if wording != program.policy.wording and held:
-        raise InputError(
-            f"The demonstrations of {', '.join(held)} are in the {program.policy.wording} wording",
-            where=f"wording {wording!r}",
-            remedy="Compile the program anew with that wording, or use one without demonstrations.",
-        )
-    return program.with_policy(program.policy.model_copy(update={"wording": wording}))
 
 
 _KNOWN: dict[tuple[Any, ...], str] = {}

@@ -33,7 +33,7 @@ from jazzmine_dspy.program.prompts import (
 )
 from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
-from jazzmine_dspy.signatures.contract import CONTRACTS, with_overrides, without
+from jazzmine_dspy.signatures.contract import CONTRACTS, asking, with_overrides
 
 _FLOWS_SHOWN = 6
 
@@ -100,7 +100,7 @@ class TurnProgram(DecidingModule):
         for name in CONTRACTS:
             # A copy shares its signatures: they are replaced, never changed.
             predictor = self.predictor(name)
-            predictor.signature = without(name, predictor.signature, policy.unasked, policy.wording)
+            predictor.signature = asking(name, predictor.signature, policy.unasked)
 
     @property
     def shape(self) -> Shape:
@@ -236,7 +236,7 @@ class TurnProgram(DecidingModule):
         return "\n".join(
             [
                 f"{type(self).__name__} over {len(flows)} flows: {names or 'none'}",
-                f"  policy: {', then '.join(gates)}; {policy.shape}, wording {policy.wording}",
+                f"  policy: {', then '.join(gates)}; {policy.shape}",
                 f"  asks: {', '.join(asked) or 'no language model'}",
                 f"  bound: {'; '.join(f'{name} {part}' for name, part in parts.items() if part) or 'nothing'}",
             ]
@@ -274,11 +274,8 @@ class TurnProgram(DecidingModule):
             for program in (self.deepcopy(), self):
                 put({name: state[name] for name in names}, program)
             return
-        policy = Policy.model_validate(state["policy"]) if "policy" in state else self.policy
-        mine = {
-            name: without(name, self.predictor(name).signature, policy.unasked, policy.wording)
-            for name in CONTRACTS
-        }
+        policy = Policy.stored(state["policy"]) if "policy" in state else self.policy
+        mine = {name: asking(name, self.predictor(name).signature, policy.unasked) for name in CONTRACTS}
         check_contract(state, mine, expected=False)
         # First: which fields a predictor asks for is the policy's, and a saved state names fields by their places.
         self.policy = policy

@@ -17,7 +17,7 @@ from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
-from jazzmine_dspy.signatures.schema import is_full, static_format, strict
+from jazzmine_dspy.signatures.schema import static_format, strict
 
 _HINT = "hint_"
 """Under which name ``dspy.Refine`` adds its advice to the inputs of a predictor."""
@@ -72,7 +72,7 @@ class DecisionAdapter(dspy.JSONAdapter):
             lm_kwargs["response_format"] = {"type": "json_object"}
             return
         if predictor is not None and (held == "static" or given is None):
-            given = static_format(predictor, full=is_full(given))
+            given = static_format(predictor)
         if given is None:
             super()._prepare_response_format(lm, lm_kwargs, signature)
         else:
@@ -86,14 +86,10 @@ class DecisionAdapter(dspy.JSONAdapter):
 
     def format_system_message(self, signature: Any) -> str:
         """Instructions and what each field holds: the same text for every call of a program."""
-        inputs = [
-            f"{name} ({field.json_schema_extra['desc']})" for name, field in signature.input_fields.items()
-        ]
-        outputs = [
-            f"{name}: {field.json_schema_extra['desc']}" for name, field in signature.output_fields.items()
-        ]
-        given = f"You get {', '.join(inputs)}."
-        return "\n".join([signature.instructions, given, "Answer with one JSON object:", *outputs])
+        said = {name: str(field.json_schema_extra["desc"]) for name, field in signature.fields.items()}
+        inputs = [f"{name}: {said[name]}" for name in signature.input_fields if said[name].strip()]
+        outputs = [f"{name}: {said[name]}" for name in signature.output_fields]
+        return "\n".join([signature.instructions, *inputs, "Answer as JSON:", *outputs])
 
     def format_user_message_content(
         self,

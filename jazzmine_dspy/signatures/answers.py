@@ -19,10 +19,11 @@ from pydantic import (
     Field,
     ValidationError,
     create_model,
+    model_validator,
 )
 from pydantic_core import from_json
 
-from jazzmine_dspy.models.commands import UNDERSTOOD
+from jazzmine_dspy.models.commands import KINDS, StartFlow
 from jazzmine_dspy.models.errors import AnswerError
 
 _TAG = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|seed:think)"
@@ -124,6 +125,8 @@ def parsed(text: str) -> Any:
 
 A = TypeVar("A", bound=BaseModel)
 
+START = StartFlow.name_of_kind()
+
 ALIASES = "ABCDEFGH"
 """Short names of the candidate flows of a prompt, by position."""
 
@@ -135,7 +138,7 @@ if TYPE_CHECKING:
     CommandKind = str
 else:
     # A choice among the kinds there are; only type checkers want it spelt out.
-    CommandKind = Literal[tuple(UNDERSTOOD)]
+    CommandKind = Literal[tuple(KINDS)]
 
 
 def _clamped(score: Any) -> float:
@@ -160,18 +163,47 @@ class _Answer(BaseModel):
 
 
 class EntityAnswer(_Answer):
-    """Something named in the message."""
+    """Something named in the message. A bare text is its name."""
 
     name: str = Field(min_length=1)
     attributes: list[str] = Field(default_factory=list)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, data: Any) -> Any:
+        return {"name": data} if isinstance(data, str) else data
+
 
 class CommandAnswer(_Answer):
-    """One command on slots, on the flow stack, or about the talk itself."""
+    """One command on slots, on the flow stack, or about the talk itself; or a flow to start, by its letter.
+
+    Written as an object, as its bare kind, or with the kind as the key of its name.
+
+    Example:
+        >>> [CommandAnswer.model_validate(each).name for each in ({"set_slot": "size", "value": "XL"}, "ask", "B")]
+        ['size', None, 'B']
+    """
 
     type: CommandKind
     name: str | None = None
     value: str | int | float | bool | list[str] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelt_out(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            # A letter starts its flow.
+            return {"type": data} if data in KINDS else {"type": START, "name": data}
+        kind = next(iter(data), None) if isinstance(data, dict) and "type" not in data else None
+        return {"type": kind, "name": data[kind], **data} if kind in KINDS else data
+
+    def written(self) -> Any:
+        """The shortest way to write it, which is the one that prompts ask for."""
+        if self.name is None and self.value is None:
+            return self.type
+        if self.type == START:
+            return self.name
+        return {self.type: self.name} | ({} if self.value is None else {"value": self.value})
 
 
 class EnhancementAnswer(_Answer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import dspy
 from pydantic import BaseModel
@@ -26,19 +26,13 @@ from jazzmine_dspy.signatures.answers import (
     UnderstandingAnswer,
 )  # fmt: skip
 from jazzmine_dspy.signatures.definitions import (
-    GUIDANCE,
-    INPUTS,
     OUTPUTS,
     DecideTurn,
     EnhanceMessage,
     SelectFlows,
     UnderstandMessage,
+    instructions,
 )
-
-Wording = Literal["brief", "full"]
-"""How a prompt is worded: briefly, for tiny models, or in full, with all definitions."""
-
-WORDINGS: tuple[Wording, ...] = ("brief", "full")
 
 
 class Contract(NamedTuple):
@@ -58,10 +52,11 @@ CONTRACTS: dict[str, Contract] = {
 """By the name that the predictor has in :class:`~jazzmine_dspy.program.turn.TurnProgram`."""
 
 
-ANSWERED = tuple(DecideTurn.output_fields)
+ANSWERED = tuple(OUTPUTS)
 """Fields of an answer, those of all stages."""
 
-_MEANING = tuple(EnhanceMessage.output_fields)
+TOLD_BY_COMMANDS = frozenset({"intent", "is_cancellation", "flows"})
+"""What one prompt for everything does not ask for where it asks for commands: these tell it."""
 
 
 def predictor_of(signature: type[dspy.Signature]) -> str | None:
@@ -70,70 +65,41 @@ def predictor_of(signature: type[dspy.Signature]) -> str | None:
     return next((n for n, c in CONTRACTS.items() if set(c.signature.input_fields) == given), None)
 
 
-def without(
-    name: str, signature: type[dspy.Signature], unasked: Collection[str], wording: Wording = "brief"
-) -> type[dspy.Signature]:
-    """A predictor's signature in a wording, that asks for all fields of its contract but some; its own words stay.
+def asking(name: str, signature: type[dspy.Signature], unasked: Collection[str] = ()) -> type[dspy.Signature]:
+    """A predictor's signature that asks for the fields of its contract but some; words of others than ours stay.
 
-    Instructions that are ours no longer speak of what is left out; those of a project or a compile stay as they are, as
-    do descriptions of fields. What is ours in one wording is put into the other.
+    Our instructions no longer speak of what is left out. What commands tell is left out where one prompt asks for them.
 
     Args:
         name: Of the predictor.
         signature: Its signature as it is.
         unasked: Names of fields to leave out; one that it lacks, and that is not named, comes back in our words.
-        wording: ``brief`` or ``full``.
 
     Example:
-        >>> short = without("fused", DecideTurn, ANSWERED[:-1])
-        >>> list(short.output_fields), short.instructions.partition(".")[0]
-        (['commands'], "Say what the user's newest message does to the dialogue")
+        >>> short = asking("fused", DecideTurn, ANSWERED[:-1])
+        >>> list(short.output_fields), short.instructions.count("# Rewrite")
+        (['commands'], 0)
     """
     whole = CONTRACTS[name].signature
-    kept = {key: signature.fields.get(key, own) for key, own in whole.fields.items() if key not in unasked}
+    asked = {key for key in whole.output_fields if key not in unasked}
+    if name == "fused" and "commands" in asked:
+        asked -= TOLD_BY_COMMANDS
+    kept = {
+        key: signature.fields.get(key, own)
+        for key, own in whole.fields.items()
+        if key in asked or key in whole.input_fields
+    }
     words = signature.instructions
-    if words in [_instructions(name, signature.output_fields, each) for each in WORDINGS]:
-        words = _instructions(name, kept, wording)
-    said = {key: _description(name, key, _desc(field), wording) for key, field in kept.items()}
-    reworded = {key: text for key, text in said.items() if text != _desc(kept[key])}
-    if list(kept) == list(signature.fields) and not reworded and words == signature.instructions:
+    words = _own_words(name, asked) if words == _own_words(name, signature.output_fields) else words
+    if list(kept) == list(signature.fields) and words == signature.instructions:
         return signature
-    made: type[dspy.Signature] = dspy.Signature(kept, words)
-    for key, text in reworded.items():
-        made = made.with_updated_fields(key, desc=text)
-    made.__name__ = whole.__name__
+    made: type[dspy.Signature] = dspy.Signature(kept, words, signature_name=whole.__name__)
     return made
 
 
-def _desc(field: Any) -> str:
-    return str(field.json_schema_extra["desc"])
-
-
-def _description(name: str, field: str, said: str, wording: Wording) -> str:
-    """What a prompt says of a field: ours in the wording; what others wrote stays."""
-    brief = _desc(CONTRACTS[name].signature.fields[field])
-    whole = {**INPUTS, **OUTPUTS}[field]
-    return (brief if wording == "brief" else whole) if said in (brief, whole) else said
-
-
-def _instructions(name: str, asked: Collection[str], wording: Wording = "brief") -> str:
-    """Our instructions where only some fields are asked for."""
-    first = _brief_instructions(name, asked)
-    return first if wording == "brief" else f"{first}\n{GUIDANCE}"
-
-
-def _brief_instructions(name: str, asked: Collection[str]) -> str:
-    own: str = CONTRACTS[name].signature.instructions
-    if name == "enhance" and "enhanced_query" not in asked:
-        return own.replace(", so that it can be read alone", "")
-    if name != "fused":
-        return own
-    parts = ["what {} means"] if any(field in asked for field in _MEANING) else []
-    parts += ["which tasks {} asks to start"] if "flows" in asked else []
-    parts += ["what {} does to the dialogue"] if "commands" in asked else []
-    said = [part.format("it" if place else "the user's newest message") for place, part in enumerate(parts)]
-    listed = " and ".join(said) if len(said) < 3 else f"{', '.join(said[:-1])}, and {said[-1]}"
-    return f"Say {listed}.{own[own.index('.') + 1 :]}"
+def _own_words(name: str, asked: Collection[str]) -> str:
+    letters = ("flows",) if name == "fused" and "commands" in asked else ()
+    return instructions([*asked, *letters])
 
 
 def describe(name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.models import Slot, Turn
-from jazzmine_dspy.models.commands import KINDS, UNDERSTOOD, BaseCommand, SlotValue
+from jazzmine_dspy.models.commands import KINDS, LISTED
 from jazzmine_dspy.signatures.answers import ALIASES
 
 
@@ -37,196 +37,111 @@ OTHER_INTENTS = tuple(
 )
 """Intents of turns that serve no flow."""
 
-DOUBT = "?"
-"""Behind a letter, in the full wording: the task is one of several that the message could equally mean."""
+_TEXT: dict[str, Any] = {"type": "string"}
+_BOOLEAN: dict[str, Any] = {"type": "boolean"}
 
 
 def response_format(
     predictor: str,
     turn: Turn,
     *,
-    candidates: Sequence[str],
-    slots: Sequence[Slot],
+    letters: int,
+    slots: Sequence[Addressed],
+    described: Sequence[Slot],
     intents: Sequence[str] | None,
     max_commands: int = 6,
-    addressed: Sequence[Addressed] | None = None,
 ) -> dict[str, Any]:
-    """What a call's answer may be.
+    """What a call's answer may be: its form, and the choices that the prompt does not list.
+
+    Names of slots are plain texts: what an answer names is checked afterwards.
 
     Args:
         predictor: Which of the four prompts.
         turn: Gives the state: a yes needs an open question, a resumption a paused flow.
-        candidates: Flows offered, in the order of their letters.
+        letters: How many flows are offered.
         slots: Slots that the message may fill.
+        described: Those whose types the prompt shows; values of the others are texts.
         intents: Names of the registry's flows; None where there is no closed set, so that any name will do.
         max_commands: Commands that one answer may hold.
-        addressed: In the full wording the slots by the names that it gives them; None is the brief wording.
     """
-    full = addressed is not None
-    properties: dict[str, Any] = {}
-    if predictor in ("enhance", "fused"):
-        limit = most_of_rewrite(turn.text)
-        properties |= {
-            "enhanced_query": {"type": "string", "minLength": 1, "maxLength": limit},
-            "sentiment_score": {"enum": [-1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0]},
-            "intent": _FREE_INTENT if intents is None else {"enum": [*intents, *OTHER_INTENTS]},
-            "entities": {
-                "type": "array",
-                "maxItems": 8 if full else 2,
-                "items": _NAMED if predictor == "fused" else _ENTITY,
-            },
-            "is_cancellation": {"type": "boolean"},
-            "is_continuation": {"type": "boolean"},
-        }
-    if predictor in ("select", "fused"):
-        letters = list(ALIASES[: len(candidates)])
-        most = len(letters) if full else min(3, len(letters))
-        letters += [letter + DOUBT for letter in letters] if full else []
-        items = {"enum": letters} if letters else {"type": "string", "maxLength": 0}
-        properties["flows"] = {"type": "array", "maxItems": most, "items": items}
-    if predictor in ("understand", "fused"):
-        options = _command_options(turn, slots) if addressed is None else _full_options(turn, addressed)
-        properties["commands"] = {"type": "array", "maxItems": max_commands, "items": {"anyOf": options}}
-    return _format(properties, full=full)
+    intent = _TEXT if intents is None else {"enum": [*intents, *OTHER_INTENTS]}
+    own = [each.slot for each in slots if each.flow is None]
+    held = any(each.held for each in slots)
+    valued, named, alone = list[str](), list[str](), list[str]()
+    for name, kind in LISTED.items():
+        if not kind.possible(turn):
+            continue
+        names = bool(kind.names(turn, own)) or (kind.changes and "name" in kind.slot_fields and held)
+        if "value" in kind.lm_arguments:
+            valued += [name] if slots else []
+        elif names and (kind.lm_arguments or kind.lm_may_name):
+            named.append(name)
+        if not kind.lm_arguments and (names or "name" not in kind.slot_fields):
+            alone.append(name)
+    commands = _commands(predictor, valued, named, [*ALIASES[:letters], *alone], _value_of(described))
+    return _format(predictor, intent, ALIASES[:letters], {"maxItems": max_commands, **commands})
 
 
-def most_of_rewrite(text: str) -> int:
-    """Characters that a message's rewrite may have where a decoder counts them.
-
-    Example:
-        >>> most_of_rewrite("where is it"), most_of_rewrite("x" * 2_000)
-        (63, 400)
-    """
-    return min(400, len(text) * 5 // 4 + 50)
-
-
-def is_full(response_format: Any) -> bool:
-    """Whether a call's schema is of the full wording."""
-    inner = response_format.get("json_schema") if isinstance(response_format, dict) else None
-    return isinstance(inner, dict) and inner.get("name") == _FULL
-
-
-def static_format(predictor: str, *, full: bool = False) -> dict[str, Any]:
+def static_format(predictor: str) -> dict[str, Any]:
     """What the answers to one of the four prompts may be in any turn: the same schema for each call.
 
     For providers that take long over every schema that they have not seen. Flows and slots are no choices in it; what
     an answer names is checked afterwards.
-
-    Args:
-        predictor: Which of the four prompts.
-        full: Whether it is in the full wording.
     """
+    valued = [name for name, kind in LISTED.items() if "value" in kind.lm_arguments]
+    others = {name: kind for name, kind in LISTED.items() if name not in valued}
+    named = [name for name, kind in others.items() if kind.lm_arguments or kind.lm_may_name]
+    alone = [*ALIASES, *(name for name, kind in others.items() if not kind.lm_arguments)]
+    return _format(predictor, _TEXT, ALIASES, _commands(predictor, valued, named, alone, _VALUE))
+
+
+def _format(predictor: str, intent: dict[str, Any], letters: str, commands: dict[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     if predictor in ("enhance", "fused"):
         properties |= {
             "enhanced_query": _TEXT,
             "sentiment_score": {"type": "number"},
-            "intent": _TEXT,
-            "entities": {"type": "array", "items": _NAMED if predictor == "fused" else _ENTITY},
-            "is_cancellation": {"type": "boolean"},
-            "is_continuation": {"type": "boolean"},
+            "intent": intent,
+            "entities": {"type": "array", "items": _TEXT},
+            "is_cancellation": _BOOLEAN,
+            "is_continuation": _BOOLEAN,
         }
     if predictor in ("select", "fused"):
-        letters = [*ALIASES, *(letter + DOUBT for letter in ALIASES)] if full else list(ALIASES)
-        properties["flows"] = {"type": "array", "items": {"enum": letters}}
+        items = {"enum": list(letters)} if letters else {"type": "string", "maxLength": 0}
+        properties["flows"] = {"type": "array", "items": items}
     if predictor in ("understand", "fused"):
-        value = [_TEXT, {"type": "number"}, {"type": "boolean"}, {"type": "array", "items": _TEXT}, _NOTHING]
-        command = _command(list(UNDERSTOOD))
-        command["properties"] |= {"name": {"anyOf": [_TEXT, _NOTHING]}, "value": {"anyOf": value}}
-        properties["commands"] = {"type": "array", "items": command}
-    return _format(properties, full=full)
-
-
-def _format(properties: dict[str, Any], *, full: bool) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+        properties["commands"] = {"type": "array", **commands}
     return {
         "type": "json_schema",
-        "json_schema": {"name": _FULL if full else "answer", "strict": True, "schema": schema},
+        "json_schema": {"name": "answer", "strict": True, "schema": _object(**properties)},
     }
 
 
-_FULL = "full_answer"
-_TEXT = {"type": "string"}
-_NOTHING = {"type": "null"}
-_FREE_INTENT = {"type": "string", "minLength": 1, "maxLength": 60}
-# One call for everything should be short: of an entity the fused prompt asks the name alone.
-_NAMED = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 40}},
-    "required": ["name"],
-    "additionalProperties": False,
-}
-_ENTITY = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": 40},
-        "attributes": {"type": "array", "maxItems": 2, "items": {"type": "string", "maxLength": 40}},
-    },
-    "required": ["name"],
-    "additionalProperties": False,
-}
-
-
-def _command_options(turn: Turn, slots: Sequence[Slot]) -> list[dict[str, Any]]:
-    """What each kind of command may say in this state: values slot by slot, then names, then what needs neither."""
-    kinds = {name: kind for name, kind in UNDERSTOOD.items() if kind.possible(turn)}
-    names = {name: kind.names(turn, slots) for name, kind in kinds.items()}
-    options = [
-        _command([name], name=[slot.name], value=slot.kind.schema(slot))
-        for slot in slots
-        for name, kind in kinds.items()
-        if "value" in kind.lm_arguments and slot.name in names[name]
-    ]
-    named = [name for name, kind in kinds.items() if kind.lm_arguments == ("name",)]
-    options += [_command([name], name=names[name]) for name in named if names[name]]
-    return [*options, _acts([kind for kind in kinds.values() if not kind.lm_arguments])]
-
-
-def _acts(kinds: list[type[BaseCommand]]) -> dict[str, Any]:
-    # Recorded answers are kept by request: the order stays.
-    kinds.sort(key=lambda kind: (kind.lm_place < BaseCommand.lm_place, kind.answers))
-    return _command([kind.name_of_kind() for kind in kinds])
-
-
-def _full_options(turn: Turn, slots: Sequence[Addressed]) -> list[dict[str, Any]]:
-    """The same where slots are listed under their flows: values by address, and names that may be left open."""
-    kinds = [kind for kind in UNDERSTOOD.values() if kind.possible(turn)]
-    own = [each.slot for each in slots if each.flow is None]
-    options = [
-        _command([kind.name_of_kind()], name=[each.address], value=each.slot.kind.schema(each.slot))
-        for each in slots
-        for kind in kinds
-        if issubclass(kind, SlotValue) and kind.corrects is each.held
-    ]
-    bare = []
-    for kind in kinds:
-        names = list(kind.names(turn, own))
-        if kind.changes and "name" in kind.slot_fields:
-            names += [each.address for each in slots if each.flow is not None and each.held]
-        if kind.lm_arguments == ("name",):
-            options += [_command([kind.name_of_kind()], name=names)] if names else []
-        elif kind.lm_may_name and names:
-            named = _command([kind.name_of_kind()], name=names)
-            named["properties"]["name"] = {"anyOf": [named["properties"]["name"], _NOTHING]}
-            options.append(named)
-        elif not kind.lm_arguments:
-            bare.append(kind)
-    return [*options, _acts(bare)]
-
-
-def _command(
-    kinds: Sequence[str], name: Sequence[str] = (), value: dict[str, Any] | None = None
+def _commands(
+    predictor: str, valued: Sequence[str], named: Sequence[str], alone: Sequence[str], value: dict[str, Any]
 ) -> dict[str, Any]:
-    properties: dict[str, Any] = {"type": {"enum": list(kinds)}}
-    if name:
-        properties["name"] = {"enum": list(name)}
-    if value is not None:
-        properties["value"] = value
+    """The forms of a command: kinds with a value, kinds with a name, then what stands alone, letters among it."""
+    words = [word for word in alone if predictor == "fused" or word not in ALIASES]
+    options = [_object(**{kind: _TEXT, "value": value}) for kind in valued]
+    options += [_object(**{kind: _TEXT}) for kind in named]
+    return {"items": {"anyOf": [*options, {"enum": words}]}}
+
+
+def _value_of(slots: Sequence[Slot]) -> dict[str, Any]:
+    """What the values of slots may be, without the options that the prompt lists. All may be texts."""
+    forms = [_form_of(slot.kind.schema(slot)) for slot in slots]
+    kinds = list(dict.fromkeys(["string", *(form["type"] for form in forms if set(form) == {"type"})]))
+    plain = {"type": kinds[0] if len(kinds) == 1 else kinds}
+    others = [form for form in forms if set(form) != {"type"}]
+    return {"anyOf": [plain, *others]} if others else plain
+
+
+def _form_of(schema: dict[str, Any]) -> dict[str, Any]:
+    kind = schema.get("type", "string" if all(isinstance(v, str) for v in schema.get("enum", [0])) else None)
+    return {"type": kind} if isinstance(kind, str) and kind in _PLAIN else schema
+
+
+def _object(**properties: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -246,8 +161,9 @@ LONG_ENUM = 250
 MAX_LONG_ENUM = 15_000
 """Characters that the values of a long enum may have."""
 
-_TEXTS = {"type": "array", "items": _TEXT}
-_VALUE = {"anyOf": [_TEXT, {"type": "number"}, {"type": "boolean"}, _TEXTS]}
+_NOTHING: dict[str, Any] = {"type": "null"}
+_TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
+_VALUE: dict[str, Any] = {"anyOf": [_TEXT, {"type": "number"}, _BOOLEAN, _TEXTS]}
 """Whatever a slot can hold, for a schema of a slot type that the subset cannot say."""
 _PLAIN = ("string", "number", "integer", "boolean", "null")
 

@@ -36,6 +36,7 @@ __all__ = [
     "COMMANDS",
     "COMMAND_KINDS",
     "KINDS",
+    "LISTED",
     "UNDERSTOOD",
     "Affirm",
     "Ask",
@@ -75,12 +76,13 @@ KINDS: dict[str, type[BaseCommand]] = {kind.name_of_kind(): kind for kind in get
 """The kinds by their ``type``, in the union's order."""
 
 COMMAND_KINDS: tuple[str, ...] = tuple(KINDS)
-UNDERSTOOD: dict[str, type[BaseCommand]] = dict(
-    sorted(
-        ((name, kind) for name, kind in KINDS.items() if kind.understood), key=lambda pair: pair[1].lm_place
-    )
-)
-"""The kinds that a language model may say, in the order of the prompts."""
+_BY_PLACE = sorted(KINDS.items(), key=lambda pair: pair[1].lm_place)
+
+UNDERSTOOD: dict[str, type[BaseCommand]] = {name: kind for name, kind in _BY_PLACE if kind.understood}
+"""The kinds that understanding may say."""
+
+LISTED: dict[str, type[BaseCommand]] = {name: kind for name, kind in _BY_PLACE if kind.lm_listed}
+"""The kinds that prompts list, in their order."""
 
 
 def command(data: Any) -> Command:

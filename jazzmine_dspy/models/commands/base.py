@@ -55,9 +55,11 @@ class BaseCommand(Value):
 
     What a language model says:
         understood: Whether understanding may say it. Flows are started, and asked about, by selection alone.
+        lm_listed: Whether prompts list it. Flows are started by letters, and the state tells a correction from a first
+            value.
         lm_arguments: What an answer gives with it: nothing, a name, or a name and a value.
-        lm_may_name: Whether an answer in the full wording may give a name with it that it need not give.
-        lm_note: What the prompt says of it in brackets.
+        lm_may_name: Whether an answer may give a name with it that it need not give.
+        lm_note: What the prompt says of it.
         lm_place: Where prompts list it: slots at 0, leaving at 1, resuming at 2, the rest at 3. Compiled prompts hold
             the order, so it stays.
 
@@ -89,6 +91,7 @@ class BaseCommand(Value):
     type: str = ""
 
     understood: ClassVar[bool] = True
+    lm_listed: ClassVar[bool] = True
     lm_arguments: ClassVar[tuple[str, ...]] = ()
     lm_may_name: ClassVar[bool] = False
     lm_note: ClassVar[str] = ""

@@ -25,7 +25,7 @@ class StartFlow(BaseCommand):
     flow: str
 
     does = ("start", "flow")
-    understood = False
+    understood = lm_listed = False
     order = "opens"
     flag = "intent_change"
     flow_fields = ("flow",)
@@ -43,7 +43,7 @@ class ResumeFlow(PausedFlowCommand):
     type: Literal["resume_flow"] = "resume_flow"
 
     does = ("resume", "flow")
-    lm_arguments = ("name",)
+    lm_may_name = True
     lm_place = 2
     order = "opens"
     flag = "resume_request"
@@ -53,12 +53,14 @@ class ResumeFlow(PausedFlowCommand):
         return bool(state.paused)
 
     @classmethod
+    def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
+        # Of one there is nothing to name.
+        return state.paused if len(state.paused) > 1 else ()
+
+    @classmethod
     def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
         meant = cls(flow=name)
         return meant if meant.fits(state) else None
-
-    def as_answer(self) -> dict[str, Any]:
-        return {"type": self.type, "name": self.flow} if self.flow else {"type": self.type}
 
     def fits(self, state: DialogueState) -> bool:
         return self.possible(state) and self.flow in (None, *state.paused)
@@ -159,9 +161,13 @@ class CorrectSlot(SlotValue):
     type: Literal["correct_slot"] = "correct_slot"
 
     does = ("correct", "name", "value", "flow")
+    lm_listed = False
     corrects = True
     changes = True
     cancellation = "rarely"
+
+    def as_answer(self) -> dict[str, Any]:
+        return {**super().as_answer(), "type": SetSlot.name_of_kind()}
 
 
 def set_or_correct(command: SlotValue, held: FrozenMap, awaited: str | None = None) -> SlotValue | None:
@@ -203,6 +209,8 @@ class SkipSlot(SlotCommand):
     type: Literal["skip_slot"] = "skip_slot"
 
     does = ("skip", "name", "flow")
+    lm_arguments = ()
+    lm_note = "or no preference"
     cancellation = "rarely"
 
     @classmethod
@@ -252,7 +260,7 @@ class Deny(Answer):
 
     @classmethod
     def names(cls, state: DialogueState, slots: Slots) -> Sequence[str]:
-        return [slot.name for slot in slots]
+        return [slot.name for slot in slots] if state.confirming is not None else []
 
     @classmethod
     def read(cls, name: str | None, value: Any, state: DialogueState, slots: Slots) -> BaseCommand | None:
@@ -271,7 +279,7 @@ class Ask(BaseCommand):
     type: Literal["ask"] = "ask"
     topic: str = ""
 
-    lm_note = "a question aside"
+    lm_note = "a question no flow answers"
     digression = True
     flag = "digression"
     intent = "question"
@@ -291,6 +299,7 @@ class Clarify(BaseCommand):
 
     does = ("ask_which", "flows")
     understood = False
+    lm_note = "flows that fit equally"
     flag = "digression"
     intent = "clarify"
     replies = {"clarify": "Which do you mean: {tasks}?"}
@@ -333,6 +342,7 @@ class ChitChat(BaseCommand):
 
     type: Literal["chitchat"] = "chitchat"
 
+    lm_note = "alone"
     is_small_talk = True
     digression = True
     flag = "digression"
@@ -366,6 +376,7 @@ class OutOfScope(BaseCommand):
 
     type: Literal["out_of_scope"] = "out_of_scope"
 
+    lm_note = "not this business's"
     is_small_talk = True
     flag = "digression"
     intent = "out_of_scope"

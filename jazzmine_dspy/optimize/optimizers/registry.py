@@ -207,11 +207,9 @@ def none(_program: TurnProgram, _train: Sequence[Example], _tools: OptimizerTool
 @optimizer(AS_WRITTEN)
 def as_written(program: TurnProgram, _train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
     """The prompts as written, as an alternative for a run that starts from compiled ones."""
-    recipe = tools.recipe
-    policy = program.policy.model_copy(update={"wording": recipe.wordings[0]})
-    folder = Path(recipe.signatures) if recipe.signatures else None
-    plain = TurnProgram(program.registry, policy=policy, signatures=folder)
-    yield Candidate("as written", with_states(program.with_policy(policy), states_of(plain)))
+    folder = Path(tools.recipe.signatures) if tools.recipe.signatures else None
+    plain = TurnProgram(program.registry, policy=program.policy, signatures=folder)
+    yield Candidate("as written", with_states(program, states_of(plain)))
 
 
 def with_states(program: TurnProgram, states: States) -> TurnProgram:

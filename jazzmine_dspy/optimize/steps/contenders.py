@@ -88,8 +88,7 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
     uncompiled, best = prompts.uncompiled, prompts.best
     if context.lm is None or uncompiled is None or best is None:
         return []
-    name = "LM compiled" if best.candidate.compiled else f"LM as written, {best.program.policy.wording}"
-    models = [("LM as written", uncompiled), *([(name, best)] if best is not uncompiled else [])]
+    models = [("LM as written", uncompiled), *([("LM compiled", best)] if best is not uncompiled else [])]
     dev_b = context.dataset.examples("dev_b")
     turns = context.recipe.sample.dev_b or len(dev_b)
     keep = context.calls_kept(judging=False)
@@ -150,7 +149,7 @@ def cascade(first: Contender, model: Contender) -> Contender | None:
     policy = first.program.policy.model_copy(
         update={
             "deciders": ((decider, round(gate, 6)), ("lm", None)),
-            **{name: getattr(prompts, name) for name in ("wording", "shape", "unasked", "top_k")},
+            **{name: getattr(prompts, name) for name in ("shape", "unasked", "top_k")},
         }
     )
     program = with_states(first.program.with_policy(policy), states_of(model.program))

@@ -18,12 +18,12 @@ from jazzmine_dspy.optimize.checks import copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.measuring import causes_of, evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
-from jazzmine_dspy.optimize.recipe import Prefer, Recipe
+from jazzmine_dspy.optimize.recipe import Prefer
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
 from jazzmine_dspy.optimize.steps.choose import MARGIN
 from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
-from jazzmine_dspy.program.prompts import in_wording, states_of
+from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 
@@ -82,7 +82,7 @@ def _fit(
         context.teacher,
         context.progress.note,
     )
-    candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
+    candidates = itertools.chain([Candidate("uncompiled", base, compiled=False)], make(base, train, tools))
     tried: list[Tried] = []
     with context.asking():
         with AwaitingGroup() as group:
@@ -206,18 +206,6 @@ def _leader(tried: Sequence[Tried]) -> Tried | None:
 
 
 _LEAST_TO_HALVE = 16
-
-
-def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Candidate]:
-    """Candidates with prompts as written: in the program's wording and, without demonstrations, those of the recipe."""
-    candidates = [Candidate("uncompiled", base, compiled=False)]
-    if any(base.predictor(name).demos for name in base.active_predictors()):
-        return candidates
-    for wording in recipe.wordings:
-        if wording != base.policy.wording:
-            name = f"uncompiled, {wording}"
-            candidates.append(Candidate(name, in_wording(base, wording), compiled=False))
-    return candidates
 
 
 def _score(

@@ -284,7 +284,7 @@ def recorded_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evalu
 def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[Example]) -> list[TurnResult]:
     from jazzmine_dspy.lm import resolve_lm
 
-    program = TurnProgram(context.dataset.flows, policy=Policy(wording="full")).with_policy("lm")
+    program = TurnProgram(context.dataset.flows, policy=Policy(deciders=(("lm", None),)))
     artifacts.bind_recall(program, context.recipe.embedder)
     program.bind(lm=resolve_lm(f"{RECORDED_PREFIX}{part.folder}"))
     candidates = named(part.optimizer)(
