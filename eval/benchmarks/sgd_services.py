@@ -1,7 +1,7 @@
 """SGD as a dataset to compile on: dialogues of some services teach, turns about services that these lack are the test.
 
 ``python eval/benchmarks/sgd_services.py --out datasets/sgd-services`` writes the folder that
-``optimize/recipes/sgd.toml`` names. SGD's own labels hold conventions that no prompt of this project states, such as a
+``eval/recipes/sgd.toml`` names. SGD's own labels hold conventions that no prompt of this project states, such as a
 start for each intent that becomes active, with every value that the state then has. The dialogues are read from the
 published folders ``train`` and ``dev``; nothing is downloaded, and no text of SGD is part of the repository.
 """

@@ -69,7 +69,7 @@ def touching() -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def recipe() -> Recipe:
-    return read_recipe(ROOT / "optimize" / "recipes" / "conventions.toml")
+    return read_recipe(ROOT / "eval" / "recipes" / "conventions.toml")
 
 
 @pytest.fixture(scope="module")

@@ -167,7 +167,7 @@ def test_a_seed_draws_the_same_dataset_again(written: Callable[..., Path]) -> No
 def test_the_command_writes_the_folder_of_the_recipe(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / read_recipe(ROOT / "optimize" / "recipes" / "sgd.toml").dataset
+    out = tmp_path / read_recipe(ROOT / "eval" / "recipes" / "sgd.toml").dataset
     assert sgd_services.main(["--out", str(out), "--data", str(data)]) == 0
     assert str(out) in capsys.readouterr().out
     assert "The test part has labels on 8 turns" in (out / "card.md").read_text("utf-8")
