@@ -69,6 +69,8 @@ def test_what_labels_teach_ships(routed: Any) -> None:
     scores = result.manifest["scores"]
     assert scores["shipped"]["flow_set_exact"][0] > scores["base"]["flow_set_exact"][0]
     assert result.program.policy.names == ("local",)
+    # Of each flow dozens of messages are labelled, and none while another flow runs.
+    assert (result.program.policy.head_weight > 0.9, result.program.policy.busy_head_weight) == (True, 0.0)
     record = load(result.folder).decide(text="my old kettle stopped working").stages["select"]
     assert record.source == "local"
     assert 0.0 < record.confidence <= 1.0

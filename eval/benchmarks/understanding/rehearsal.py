@@ -127,7 +127,7 @@ def follow(gold: ExpectedState, turn: SuiteTurn) -> list[Command]:
     """
     before = deepcopy(_state(gold))
     gold.follow(turn.expect)
-    if turn.expect.commands:
+    if "commands" in turn.expect.model_fields_set:
         return list(turn.expect.commands)
     made = _told(before, _state(gold), turn)
     return [COMMANDS.validate_python(each) for each in made]
