@@ -71,9 +71,17 @@ def request_line(request: Request, *, rollout: Any = None, ordinal: int = 0) -> 
     if (schema := response_schema(request)) is not None:
         named = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
-    text = canonical_json(body) + (
-        canonical_json([rollout, ordinal]) if rollout is not None or ordinal else ""
-    )
+    return batch_line(body, *([rollout, ordinal] if rollout is not None or ordinal else ()))
+
+
+def batch_line(body: dict[str, Any], *samples: Any) -> dict[str, Any]:
+    """A body as one object of the batch format.
+
+    Args:
+        body: With ``model`` and ``messages``, as `request_line` writes it.
+        samples: What tells apart several answers to it.
+    """
+    text = canonical_json(body) + (canonical_json(list(samples)) if samples else "")
     key = f"jazzmine-{sha256(text)[:40]}"
     return {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
