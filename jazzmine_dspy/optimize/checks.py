@@ -11,7 +11,6 @@ import dspy
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import has_label, labelled
-from jazzmine_dspy.lm.deferred import DeferredLM
 from jazzmine_dspy.lm.engines import stated_timeout
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.errors import DatasetError, ExtensionError, RecipeError
@@ -113,9 +112,6 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
         RecipeError: the model cannot be reached; a wrong name and a missing key are found so.
     """
     if context.lm is None or not examples or not context.budget.allows():
-        return ""
-    if isinstance(context.lm, DeferredLM):
-        # A deferred model cannot be tried; the next steps request all that they need.
         return ""
     context.progress.phase("ask the language model once", None)
     if not any(program.policy.asks(stage) for stage in STAGES):
