@@ -27,6 +27,12 @@ APIBase = Annotated[
         "--api-base", metavar="URL", help="Address of the language model's server, as its documents give it."
     ),
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=1, help="Seconds that the language model may take for an answer."
+    ),
+]
 PolicyOption = Annotated[
     str | None,
     typer.Option(
@@ -55,6 +61,7 @@ def open_program(
     flows: Any = None,
     policy: str | None = None,
     api_base: str | None = None,
+    timeout: float | None = None,
 ) -> Opened:
     """Load a program and bind what it needs.
 
@@ -64,6 +71,7 @@ def open_program(
         flows: Other flows than the compiled ones.
         policy: ``shipped``, ``local``, ``lm``, ``cascade`` or ``fallback``; None as with :func:`jazzmine_dspy.load`.
         api_base: Address of the language model's server; None for the recipe's, or the provider's own.
+        timeout: Seconds that it may take for an answer; None for the recipe's, or the client's own.
 
     Raises:
         JazzmineError: there is no such policy, the program cannot be loaded, or ``lm`` does not resolve. Where the
@@ -76,6 +84,7 @@ def open_program(
     program: TurnProgram = loaded.program
     named = lm if lm is not None else compiled_model(loaded.manifest) or ""
     settings: dict[str, Any] = {"api_base": api_base} if api_base else {}
+    settings |= {"timeout": timeout} if timeout else {}
     asked = bool(program.active_predictors())
     chosen: Any = policy
     program = with_language_model(
