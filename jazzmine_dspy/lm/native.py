@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -60,17 +60,6 @@ class NativeEngine(Engine):
         """One attempt, by DSPy's asynchronous client."""
         engine, native = self._client(request, asynchronous=True)
         return cast("Response", await engine.complete(native))
-
-    def stream(self, request: Request) -> Iterator[Any]:
-        """One attempt, event by event as they come."""
-        engine, native = self._client(request, asynchronous=False)
-        yield from engine.stream(native)
-
-    async def astream(self, request: Request) -> AsyncIterator[Any]:
-        """One attempt, event by event as they come."""
-        engine, native = self._client(request, asynchronous=True)
-        async for event in engine.stream(native):
-            yield event
 
     def _client(self, request: Request, *, asynchronous: bool) -> tuple[Any, Request]:
         call = prepare(self.lm, request, None, {"cache": False}, asynchronous=asynchronous)
