@@ -181,27 +181,7 @@ def response_schema(request: Request) -> dict[str, Any] | None:
     if form["type"] == "json_object":
         return {"type": "object"}
     schema = form.get("schema") or (form.get("json_schema") or {}).get("schema")
-    return cast("dict[str, Any]", closed(schema)) if schema else {"type": "object"}
-
-
-def closed(schema: Any) -> Any:
-    """A schema whose objects have the properties they name and no others, unless they say otherwise.
-
-    JSON Schema leaves them open, and a small model then invents properties until its tokens run out.
-    """
-    if isinstance(schema, list):
-        return [closed(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    # What is in these is data, or names of the user's own that only look like keywords.
-    kept = {key: schema[key] for key in ("enum", "const", "default", "examples", "required") if key in schema}
-    made = {key: closed(value) for key, value in schema.items()}
-    for key in ("properties", "patternProperties", "$defs", "definitions"):
-        if isinstance(schema.get(key), dict):
-            made[key] = {name: closed(each) for name, each in schema[key].items()}
-    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
-        made.setdefault("additionalProperties", False)
-    return made | kept
+    return cast("dict[str, Any]", schema or {"type": "object"})
 
 
 def text_response(
