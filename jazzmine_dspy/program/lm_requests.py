@@ -14,7 +14,6 @@ from jazzmine_dspy.models.flows import Slot
 from jazzmine_dspy.models.turn import MAX_TEXT
 from jazzmine_dspy.program import render
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.prompts import found_by
 from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures.answers import ALIASES
@@ -29,15 +28,11 @@ class PredictorCall:
         predictor: Its name.
         inputs: The fields that it is given.
         config: Settings of the call: the schema of the answer, and its longest length in tokens.
-        query: What nearest demonstrations are looked up by.
-        exclude: Conversations whose turns are not shown as demonstrations.
     """
 
     predictor: str
     inputs: Mapping[str, Any]
     config: Mapping[str, Any]
-    query: str = ""
-    exclude: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -261,4 +256,4 @@ def request_for(state: TurnState, predictor: str) -> PredictorCall:
         limit += max(0, len(render.quoted(turn.text, message_shown).encode("utf-8", "replace")) - _SHORT) // 2
     config = {"response_format": schema, "max_tokens": limit}
     inputs = {name: every[name] for name in names}
-    return PredictorCall(predictor, inputs, config, found_by(turn), state.exclude)
+    return PredictorCall(predictor, inputs, config)

@@ -54,7 +54,7 @@ def test_a_run_waits_and_goes_on_to_its_end(
         optimizer=optimizer,
         lm="deferred:asked",
         sample={"dev_a": 2, "dev_b": 2, "test": 2},
-        demos={"labeled": 1, "bootstrapped": 1, "candidates": 1, "attempts": 2},
+        demos={"labeled": 1, "bootstrapped": 1, "candidates": 1},
     )
     script = scripts.taught(library)
     for _ in range(40):

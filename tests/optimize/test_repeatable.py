@@ -37,7 +37,7 @@ for shape, seed, optimizer, head, budget, ships in (
         # One of the runs tries no second wording, for which its budget would have to be larger.
         "optimizer": optimizer, "wording": "brief" if shape == "staged" else None,
         "budget": budget, "sample": {"dev_a": 4, "dev_b": 7, "test": 4},
-        "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2, "attempts": 4},
+        "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2},
     })
     with shipping(ships):
         optimize(recipe, out=f"{shape}-{seed}{'-tokens' * ('tokens' in budget)}", lm=scripts.lm_of("taught"))

@@ -9,18 +9,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.equality import command_keys
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
-from jazzmine_dspy.optimize.checks import copied_turns
+from jazzmine_dspy.optimize.checks import TestTexts, copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.measuring import causes_of, evaluate_within
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
-from jazzmine_dspy.optimize.recipe import Prefer, Recipe
+from jazzmine_dspy.optimize.optimizers.instructions import InstructionRules
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn
+from jazzmine_dspy.optimize.optimizers.teleprompters import optimizer_of
+from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
-from jazzmine_dspy.optimize.steps.choose import MARGIN
+from jazzmine_dspy.optimize.steps.choose import PRICE
 from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.prompts import in_wording, states_of
@@ -46,7 +49,6 @@ def compile_prompts(context: RunContext, state: RunState) -> RunState:
 
     Raises:
         RecipeError: the language model failed on every call.
-        DeadCompileError: a candidate claims predictors that its compilation did not reach.
     """
     train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
     try:
@@ -73,7 +75,10 @@ def _fit(
     def allowed(calls: int) -> bool:
         return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
 
-    make = context.optimizer or named(context.recipe.optimizer)
+    make = context.optimizer or optimizer_of(context.recipe)
+    rules = InstructionRules(
+        base, context.recipe.search.instruction_tokens, TestTexts(context.dataset).copied
+    )
     tools = OptimizerTools(
         context.recipe,
         sample,
@@ -81,6 +86,7 @@ def _fit(
         lambda calls: allowed(calls + scoring),
         context.teacher,
         context.progress.note,
+        rules,
     )
     candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
     tried: list[Tried] = []
@@ -93,7 +99,7 @@ def _fit(
                         f"the budget for compiling is spent before candidate {candidate.name!r}"
                     )
                     break
-                trying = functools.partial(_try, context, candidate, base, first, tried)
+                trying = functools.partial(_try, context, candidate, base, first, tried, rules)
                 # Queues the requests of the other candidates before the run waits for the answers.
                 if (result := group.attempt(trying)) is None or group:
                     continue
@@ -113,7 +119,8 @@ def _fit(
                     _score, context, one.candidate, rest, _leader(tried), one.turns
                 )
                 tried[place] = group.attempt(scoring_on) or one
-        best = chosen(context.recipe.prefer, tried, len(sample))
+        tried = [replace(each, notes=(*each.notes, *lost_kinds(tried[0], each))) for each in tried]
+        best = chosen(context.recipe, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)
     return PromptsFit(tuple(tried), best)
@@ -125,8 +132,10 @@ def _try(
     base: TurnProgram,
     turns: Sequence[Example],
     tried: Sequence[Tried],
+    rules: InstructionRules,
 ) -> Tried | None:
-    """Score a candidate; None if it changes no prompt or holds text of test turns. The base is the first candidate.
+    """Score a candidate; None if it changes no prompt, breaks a rule, or holds text of test turns. The base is the
+    first candidate.
 
     Raises:
         LMUnansweredError: the language model answered no turn.
@@ -135,6 +144,9 @@ def _try(
     if candidate.compiled and states_of(candidate.program) == states_of(base):
         notes = candidate.notes or ("it changes no prompt",)
         context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
+        return None
+    if candidate.compiled and (fault := rules.fault(candidate.program)):
+        context.progress.note(f"{candidate.name} is left out: {fault}")
         return None
     if not is_base and (copied := copied_turns(candidate.program, context.dataset)):
         context.progress.note(
@@ -184,21 +196,48 @@ def finalists(scored: Sequence[tuple[bool, float]]) -> list[int]:
     return [place for place, (is_compiled, _) in enumerate(scored) if not is_compiled or place in better]
 
 
-def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
+def chosen(recipe: Recipe, tried: Sequence[Tried], turns: int) -> Tried | None:
     """Choose the candidate that is judged as a whole program, among those scored on all turns.
 
-    ``quality`` takes the highest score. ``cost`` and ``calls`` take, of those within two points of the highest score,
-    the one with the fewest tokens or calls a turn.
+    The highest score wins, after the price of calls and tokens; on a tie the first.
     """
     whole = [each for each in tried if each.score is not None and each.scored >= turns]
     if not whole:
         return tried[0] if tried else None
-    highest = max(each.score or 0.0 for each in whole)
-    near = [each for each in whole if prefer != "quality" and (each.score or 0.0) >= highest - MARGIN]
-    near = near or [each for each in whole if each.score == highest]
-    if prefer == "quality":
-        return near[0]
-    return min(near, key=lambda each: each.cost[:: 1 if prefer == "calls" else -1])
+
+    def worth(each: Tried) -> float:
+        calls, tokens = each.cost
+        return round((each.score or 0.0) - PRICE[recipe.prefer] * calls - recipe.target.price(tokens), 9)
+
+    return max(whole, key=worth)
+
+
+def lost_kinds(base: Tried, candidate: Tried) -> list[str]:
+    """The kinds of commands that a candidate gets right on fewer turns than the prompts as written, in words.
+
+    A score over all turns would not show what a rare kind loses.
+    """
+    before = {turn.example.key: _kinds_right(turn) for turn in base.turns}
+    counts: dict[str, list[int]] = {}
+    for turn in candidate.turns if candidate is not base else ():
+        for kind, right in _kinds_right(turn).items():
+            if kind in (other := before.get(turn.example.key, {})):
+                count = counts.setdefault(kind, [0, 0, 0])
+                counts[kind] = [count[0] + other[kind], count[1] + right, count[2] + 1]
+    lost = [f"{kind} {old} → {new} of {n}" for kind, (old, new, n) in sorted(counts.items()) if new < old]
+    return [f"right on fewer turns than as written: {', '.join(lost)}"] if lost else []
+
+
+def _kinds_right(turn: TurnResult) -> dict[str, bool]:
+    """For each kind of command that a turn is labelled with, whether all commands of that kind are right."""
+    said = turn.example.turn
+    given = turn.decision.commands if turn.decision is not None and not turn.degraded else ()
+    wanted = turn.example.labels.commands or ()
+    return {
+        kind: Counter(command_keys([one for one in given if one.type == kind], said))
+        == Counter(command_keys([one for one in wanted if one.type == kind], said))
+        for kind in {one.type for one in wanted}
+    }
 
 
 def _leader(tried: Sequence[Tried]) -> Tried | None:
