@@ -39,7 +39,7 @@ def _answer(folder: Path, script: Callable[[Request], Any]) -> int:
     return len(rows)
 
 
-@pytest.mark.parametrize(("shape", "optimizer"), [("fused", "bootstrap")])
+@pytest.mark.parametrize(("shape", "optimizer"), [("fused", "bootstrap_random_search")])
 def test_a_run_waits_and_goes_on_to_its_end(
     shape: str,
     optimizer: str,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,14 +106,55 @@ def test_what_is_preferred_picks_the_candidate() -> None:
         _tried("uncompiled", 0.60, 1, 400, compiled=False),
         _tried("many", 0.71, 1, 2000),
         _tried("few", 0.70, 1, 900),
-        _tried("twice", 0.705, 2, 700),
+        _tried("twice", 0.73, 2, 700),
+        _tried("long", 0.74, 1, 9000),
         _tried("not whole", 0.90, 1, 100, scored=2),
     ]
-    picked = {prefer: chosen(prefer, tried, 4) for prefer in ("quality", "calls", "cost")}
+    picked = {prefer: chosen(_recipe(prefer=prefer), tried, 4) for prefer in ("quality", "calls", "cost")}
     assert {prefer: each and each.name for prefer, each in picked.items()} == {
-        "quality": "many", "calls": "few", "cost": "twice",
+        "quality": "long", "calls": "few", "cost": "twice",
     }  # fmt: skip
-    assert chosen("cost", [], 4) is None
+    assert chosen(_recipe(), [], 4) is None
+
+
+@pytest.mark.row("C5")
+@pytest.mark.parametrize(("price", "name"), [(0.0, "many"), (0.005, "few"), (0.2, "uncompiled")])
+def test_tokens_have_a_price(price: float, name: str) -> None:
+    """Of prompts that ask as often, the ones whose tokens bring what they cost."""
+    tried = [_tried("uncompiled", 0.60, 1, 400), _tried("many", 0.71, 1, 3000), _tried("few", 0.705, 1, 1000)]
+    best = chosen(_recipe(token_price=price), tried, 4)
+    assert best is not None
+    assert best.name == name
+
+
+def _recipe(**settings: Any) -> Recipe:
+    return Recipe(name="a", dataset="d", **settings)
+
+
+@pytest.mark.row("O5")
+def test_what_a_rare_kind_of_command_loses_is_shown(open_run: Any, scripts: Any, compile_alone: Any) -> None:
+    """Though the candidate is right on more turns in all."""
+    labels = scripts.Labels(scripts.LIBRARY)
+
+    def answer(request: Any) -> str:
+        right = json.loads(labels.right(request))
+        compiled = "Be careful." in scripts.everything_in(request)
+        rare = any(each["type"] != "set_slot" for each in right["commands"])
+        return scripts.wrong(request) if rare == compiled else json.dumps(right)
+
+    def optimizer(base: TurnProgram, *_: Any) -> Iterator[Candidate]:
+        states = states_of(base)
+        next(iter(states.values()))["signature"]["instructions"] += "\nBe careful."
+        yield Candidate("careful", with_states(base, states))
+
+    context, program = open_run(scripts.scripted_lm(answer, model="scripted/rare"))
+    plain, careful = compile_alone(context, program, optimizer).tried
+    assert not any("fewer turns" in note for note in plain.notes)
+    (note,) = [note for note in careful.notes if "fewer turns" in note]
+    lost = dict(re.findall(r"(\w+) (\d+ → \d+ of \d+)", note))
+    assert lost
+    assert "set_slot" not in lost
+    assert all(re.fullmatch(r"[1-9]\d* → 0 of \d+", count) for count in lost.values())
 
 
 @pytest.mark.row("O5")

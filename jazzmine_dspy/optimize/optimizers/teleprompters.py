@@ -145,7 +145,8 @@ class TeleprompterAdapter:
                 recipe, "", f"{self._path} cannot be imported: {format_error(error)}",
                 "Install its package, or correct the name: package.module.Class.",
             ) from error  # fmt: skip
-        if not (inspect.isclass(kind) and issubclass(kind, dspy.teleprompt.Teleprompter)):
+        of_dspy = inspect.isclass(kind) and issubclass(kind, dspy.teleprompt.Teleprompter)
+        if not of_dspy:
             fault = "is no dspy.Teleprompter"
         elif "student" not in _parameters(kind.compile):
             fault = "compiles no student"

@@ -61,7 +61,7 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
 def price_of(context: RunContext, contender: Contender) -> float:
     """What the calls and the tokens of a program have to bring, as a share of the objective."""
     usage = contender.evaluation.usage
-    tokens = usage["prompt_tokens_per_turn"] + usage["completion_tokens_per_turn"]
+    tokens = sum(usage[f"{kind}_tokens_per_turn"] or 0.0 for kind in ("prompt", "completion"))
     return PRICE[context.recipe.prefer] * contender.calls + context.objective.price(tokens)
 
 

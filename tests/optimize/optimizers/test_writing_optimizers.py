@@ -89,7 +89,8 @@ def run_optimizer(
     dataset, notes = load_dataset(recipe.dataset), list[str]()
     optimizer_tools = OptimizerTools(recipe, dataset.examples("dev_a")[:4], note=notes.append, **tools)
     with dspy.context(lm=lm):
-        return list(optimizer_of(recipe, "" if recipe.optimizer.init else name)(base, dataset.examples("train"), optimizer_tools)), notes
+        optimizer = optimizer_of(recipe, "" if recipe.optimizer.init else name)
+        return list(optimizer(base, dataset.examples("train"), optimizer_tools)), notes
 
 
 def everything(request: Any) -> str:
@@ -168,7 +169,11 @@ def test_what_an_optimizer_has_evaluated_outlives_its_error(
         return brain(library)(request_line(request)["body"])
 
     (candidate,), notes = run_optimizer(
-        "dspy.COPRO", small(optimizer=COPRO), base, student, teacher=scripted_lm(write, model="scripted/teacher")
+        "dspy.COPRO",
+        small(optimizer=COPRO),
+        base,
+        student,
+        teacher=scripted_lm(write, model="scripted/teacher"),
     )
     assert CAREFUL in candidate.program.fused.signature.instructions
     assert any(note.startswith("dspy.COPRO ended early: ") for note in notes)
