@@ -22,7 +22,6 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.bindings import BUILT_IN
 from jazzmine_dspy.program.decider import DECIDERS
 from jazzmine_dspy.program.outages import has_answer
-from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 _DEADLINE_S = 120.0
@@ -167,7 +166,9 @@ class TestTexts:
             test = dataset.roles[conversation.id] == "test"
             for index, turn in enumerate(conversation.turns):
                 texts = (
-                    [turn.text, *_texts(turn.labels.model_dump(mode="json"))] if turn.labels else [turn.text]
+                    [turn.text, *texts_of(turn.labels.model_dump(mode="json"))]
+                    if turn.labels
+                    else [turn.text]
                 )
                 runs = {run for text in texts if turn.role == "user" for run in _runs(text)}
                 if not test:
@@ -183,27 +184,18 @@ class TestTexts:
         return tuple(sorted({key for run in runs for key in self._turns.get(run, ())}))
 
 
-def copied_turns(program: TurnProgram, dataset: Dataset) -> tuple[str, ...]:
-    """Test turns from which instructions, field descriptions or demonstrations copy six words in a row.
-
-    Args:
-        program: Its predictors of the shape in use are checked.
-        dataset: The dataset with its test part.
-    """
-    return TestTexts(dataset).copied(_texts(states_of(program)))
-
-
 def _runs(text: str) -> set[str]:
     words = re.findall(r"\w+", text.casefold())
     return {" ".join(words[at : at + OWN_WORDS]) for at in range(len(words) - OWN_WORDS + 1)}
 
 
-def _texts(state: Any) -> Iterator[str]:
+def texts_of(state: Any) -> Iterator[str]:
+    """All texts of nested mappings and lists."""
     if isinstance(state, str):
         yield state
     elif isinstance(state, Mapping):
         for value in state.values():
-            yield from _texts(value)
+            yield from texts_of(value)
     elif isinstance(state, list | tuple):
         for value in state:
-            yield from _texts(value)
+            yield from texts_of(value)

@@ -16,8 +16,7 @@ from jazzmine_dspy.optimize.budget import Budget, price_for, price_in_words
 from jazzmine_dspy.optimize.checks import open_dataset
 from jazzmine_dspy.optimize.context import PARTS, NullProgress, RunContext
 from jazzmine_dspy.optimize.opening import start_program
-from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, OptimizerTools, calls_per_turn
-from jazzmine_dspy.optimize.optimizers.teleprompters import optimizer_of
+from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.previous import read_previous
 from jazzmine_dspy.optimize.recipe import DemosPart, Recipe, read_recipe
 from jazzmine_dspy.optimize.steps.prompts import turns_to_compile_on, uncompiled
@@ -148,7 +147,7 @@ def plan_run(context: RunContext, base: TurnProgram) -> Plan:
         add(f"try {each.name}", len(sample) * per_turn, _tokens(each.program, sample))
     most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
     shown = OptimizerTools(recipe.model_copy(update={"demos": DemosPart(labeled=most)}))
-    compiled = next(optimizer_of(recipe, "labeled_few_shot")(asking, train, shown), None)
+    compiled = next(named("labeled_few_shot")(asking, train, shown), None)
     per_call = _tokens(asking if compiled is None else compiled.program, sample)
     candidates, turns = _making(recipe, len(asking.active_predictors()))
     if candidates:
@@ -166,15 +165,10 @@ def plan_run(context: RunContext, base: TurnProgram) -> Plan:
 
 def _making(recipe: Recipe, predictors: int) -> tuple[int, int]:
     """Maximum of candidates of an optimizer, and of turns decided to make them."""
-    demos, search = recipe.demos, recipe.search
-    sets = demos.candidates * bool(demos.bootstrapped)
-    known = {
-        "none": (0, 0), AS_WRITTEN: (1, 0), "labeled_few_shot": (1, 0),
-        # Each set is bootstrapped on the turns and scored on as many; two sets more have no right answers.
-        "bootstrap_random_search": (1, (2 * (sets + 1) + 2) * search.turns),
-    }  # fmt: skip
-    writing = search.turns * predictors * (search.candidates + 1) * (search.rounds + 2)
-    return known.get(recipe.optimizer.name, (1, writing))
+    search = recipe.search
+    known = {"none": (0, 0), AS_WRITTEN: (1, 0), "labeled_few_shot": (1, 0)}
+    sets = max(search.candidates, recipe.demos.candidates) + 1
+    return known.get(recipe.optimizer.name, (1, search.turns * predictors * sets * (search.rounds + 2)))
 
 
 def _tokens(program: TurnProgram, sample: Sequence[Example]) -> tuple[int, int]:

@@ -177,17 +177,15 @@ Prefer = Literal["quality", "cost", "calls"]
 
 
 class RecordedPart(Value):
-    """A language model whose recorded answers the report shows, on the turns that the recording lists.
+    """Recorded answers of a language model to the prompts as written, which the report shows.
 
     Args:
         name: Of its row.
         folder: Of the recording.
-        optimizer: Makes the prompts that were asked; ``none`` for those as written, in the full wording.
     """
 
     name: str = Field(min_length=1)
     folder: str = Field(min_length=1)
-    optimizer: str = "none"
 
 
 class OpenSetPart(Value):

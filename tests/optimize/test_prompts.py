@@ -20,7 +20,7 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, with_states
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Tried
-from jazzmine_dspy.optimize.steps.prompts import chosen, first_rung
+from jazzmine_dspy.optimize.steps.prompts import chosen
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -155,37 +155,3 @@ def test_what_a_rare_kind_of_command_loses_is_shown(open_run: Any, scripts: Any,
     assert lost
     assert "set_slot" not in lost
     assert all(re.fullmatch(r"[1-9]\d* → 0 of \d+", count) for count in lost.values())
-
-
-@pytest.mark.row("O5")
-def test_the_worse_half_of_the_candidates_is_not_asked_again(
-    open_run: Any, scripts: Any, compile_alone: Any
-) -> None:
-    """All candidates see the first half of the turns, the better ones and the uncompiled prompts all of them."""
-    context, program = open_run(scripts.lm_of("right"), objective="flow_set_exact", sample={"dev_a": 0})
-    roles = context.dataset.roles
-    train_names = {"lib-01", "lib-12"}
-    roles.update(
-        {name: "dev_a" for name, role in roles.items() if role != "test" and name not in train_names}
-    )
-
-    def optimizer(base: TurnProgram, *_: Any) -> Iterator[Candidate]:
-        for name in ("one", "two", "three", "four"):
-            yield reworded(name, base)
-
-    def reworded(name: str, base: TurnProgram) -> Candidate:
-        states = states_of(base)
-        next(iter(states.values()))["signature"]["instructions"] += f"\nBe careful ({name})."
-        return Candidate(name, with_states(base, states))
-
-    prompts = compile_alone(context, program, optimizer)
-    turns = prompts.tried[0].scored
-    assert turns >= 16
-    scored_turns = {each.name: each.scored for each in prompts.tried}
-    half = first_rung(turns)
-    assert list(scored_turns.values()) == [turns, turns, turns, half, half]
-    assert prompts.best is not None
-    assert prompts.best.scored == turns
-    pooled_again = compile_alone(context, program, lambda *_: iter(())).tried[0]
-    assert prompts.tried[0].score == pytest.approx(pooled_again.score)
-    assert _keys(prompts.tried[0]) == _keys(pooled_again)

@@ -62,7 +62,7 @@ def compiled(
         # A class of its own, because some optimizers write into the class.
         predictor.signature = predictor.signature.with_instructions(predictor.signature.instructions)
     lm = dspy.settings.lm and wrap(dspy.settings.lm, lambda engine: _GuardedEngine(engine, guard))
-    teacher = tools.teacher and wrap(tools.teacher, lambda engine: _WatchedEngine(engine, guard))
+    teacher = tools.teacher and wrap(tools.teacher, lambda engine: _GuardedEngine(engine, guard, free=True))
     prompts: Prompts | None = None
     try:
         with (
@@ -161,22 +161,12 @@ class _Guard(BaseCallback):
                 self.best = (rank, _prompts_of(self._program))
 
 
-class _WatchedEngine(Wrapper):
-    """An engine whose answers a guard looks at: they may be instructions."""
+class _GuardedEngine(Wrapper):
+    """An engine that a guard may refuse, unless its calls are free, and whose answers may be instructions."""
 
-    def __init__(self, inner: Any, guard: _Guard) -> None:
+    def __init__(self, inner: Any, guard: _Guard, *, free: bool = False) -> None:
         super().__init__(inner)
-        self.guard = guard
-
-    def complete(self, request: Request) -> Response:
-        """As the engine within."""
-        response = cast("Response", self.inner.complete(request))
-        self.guard.rules.note_answer(response)
-        return response
-
-
-class _GuardedEngine(_WatchedEngine):
-    """An engine that a guard may refuse."""
+        self.guard, self.free = guard, free
 
     def complete(self, request: Request) -> Response:
         """As the engine within.
@@ -184,8 +174,11 @@ class _GuardedEngine(_WatchedEngine):
         Raises:
             BudgetExhausted: the budget for compiling is used up.
         """
-        self.guard.check()
-        return super().complete(request)
+        if not self.free:
+            self.guard.check()
+        response = cast("Response", self.inner.complete(request))
+        self.guard.rules.note_answer(response)
+        return response
 
 
 class _Student(TrainableProgram):

@@ -54,7 +54,7 @@ class InstructionRules:
         copied: Callable[[Sequence[str]], Sequence[str]] = lambda _texts: (),
     ) -> None:
         self._base = {name: base.predictor(name).signature for name in base.active_predictors()}
-        self._max_tokens, self._copied = max_tokens, copied
+        self._max_tokens, self.copied = max_tokens, copied
         self._faults: dict[tuple[str, str], str] = {}
         self._cut_off: set[tuple[str, ...]] = set()
 
@@ -83,7 +83,7 @@ class InstructionRules:
                 return "forges the marker of a field"
         if _tail(text) in self._cut_off:
             return "is cut off"
-        if copied := self._copied([text]):
+        if copied := self.copied([text]):
             return f"copies words of {len(copied)} test turns, such as {copied[0]}"
         return ""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.lm.engines import scripted_lm
-from jazzmine_dspy.models.errors import RecipeError, format_error
+from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.optimizers.compiling import compiled
 from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS, Candidate, Optimizer, OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import OptimizerPart, Recipe, suggestion
@@ -20,50 +20,39 @@ from jazzmine_dspy.program.demonstrations import label_of
 from jazzmine_dspy.program.trainable import TrainableProgram
 from jazzmine_dspy.program.turn import TurnProgram
 
-Tables = tuple[dict[str, Any], dict[str, Any]]
-"""Arguments of the constructor and of ``compile``."""
-
 _ALL_RIGHT = 0.9
 """Score from which GEPA takes an answer for right: the price of its tokens keeps it below 1."""
 
 
-def _labeled(tools: OptimizerTools) -> Tables:
-    return {"k": tools.recipe.demos.labeled}, {}
-
-
-def _random_search(tools: OptimizerTools) -> Tables:
-    demos = tools.recipe.demos
-    # Each random set has one of the program's right answers at least.
-    number = demos.candidates if demos.bootstrapped else 0
+def _defaults(tools: OptimizerTools) -> dict[str, Mapping[str, Any]]:
+    """Arguments of the constructors of the five optimizers, by name, and of the ``compile`` of one."""
+    demos, search = tools.recipe.demos, tools.recipe.search
+    own = {"max_bootstrapped_demos": demos.bootstrapped}
+    variants = {"num_candidates": search.candidates}
     return {
-        "max_labeled_demos": demos.labeled, "max_bootstrapped_demos": demos.bootstrapped,
-        "num_candidate_programs": number,
-    }, {}  # fmt: skip
-
-
-def _mipro(tools: OptimizerTools) -> Tables:
-    recipe = tools.recipe
-    init = {
-        "auto": None, "num_candidates": recipe.search.candidates, "max_labeled_demos": 0,
-        "max_bootstrapped_demos": recipe.demos.bootstrapped, "track_stats": False,
-    }  # fmt: skip
-    return init, {"num_trials": recipe.search.trials, "minibatch": False}
-
-
-def _simba(tools: OptimizerTools) -> Tables:
-    search = tools.recipe.search
-    # SIMBA distinguishes samples by their order, so it decides one turn at a time.
-    init = {
-        "bsize": min(8, search.turns), "num_candidates": search.candidates, "max_steps": search.rounds,
-        "max_demos": tools.recipe.demos.bootstrapped, "num_threads": 1,
-    }  # fmt: skip
-    return init, {}
-
-
-def _gepa(tools: OptimizerTools) -> Tables:
-    stop = {"stop_callbacks": lambda _state: not tools.allows(1)}
-    rollouts = tools.recipe.search.rollouts
-    return {"max_metric_calls": rollouts, "perfect_score": _ALL_RIGHT, "gepa_kwargs": stop}, {}
+        "labeled_few_shot": {"k": demos.labeled},
+        "bootstrap_random_search": {
+            **own,
+            "max_labeled_demos": demos.labeled,
+            # Each random set has one of the program's right answers at least.
+            "num_candidate_programs": demos.candidates if demos.bootstrapped else 0,
+        },
+        "miprov2": {**own, **variants, "auto": None, "max_labeled_demos": 0, "track_stats": False},
+        "miprov2.compile": {"num_trials": search.trials, "minibatch": False},
+        "simba": {
+            **variants,
+            "bsize": 8,
+            "max_steps": search.rounds,
+            "max_demos": demos.bootstrapped,
+            # It distinguishes samples by their order.
+            "num_threads": 1,
+        },
+        "gepa": {
+            "max_metric_calls": search.rollouts,
+            "perfect_score": _ALL_RIGHT,
+            "gepa_kwargs": {"stop_callbacks": lambda _state: not tools.allows(1)},
+        },
+    }
 
 
 class TeleprompterAdapter:
@@ -73,15 +62,12 @@ class TeleprompterAdapter:
     run, student, teacher and turns. The tables of the recipe are added, and replace the defaults.
 
     Args:
-        name: Name in recipes.
+        name: Name in recipes: one of the five, or a dotted name.
         path: Dotted name of the class.
-        defaults: Returns default arguments.
     """
 
-    def __init__(
-        self, name: str, path: str, defaults: Callable[[OptimizerTools], Tables] = lambda _tools: ({}, {})
-    ) -> None:
-        self.name, self._path, self._defaults = name, path, defaults
+    def __init__(self, name: str, path: str) -> None:
+        self.name, self._path = name, path
 
     def check(self, recipe: Recipe) -> None:
         """Check before a run that the class can be used with the tables of the recipe.
@@ -129,7 +115,7 @@ class TeleprompterAdapter:
             return kind(**arguments)
         except Exception as error:
             raise self._refused(
-                tools.recipe, ".init", f"{self._path} refuses these settings: {format_error(error)}",
+                tools.recipe, ".init", f"{self._path} refuses these settings: {str(error)[:300]}",
                 f"It takes {', '.join(_parameters(kind))}.",
             ) from error  # fmt: skip
 
@@ -142,7 +128,7 @@ class TeleprompterAdapter:
                 raise ImportError("it needs optuna, which the extra 'optimize' installs")
         except Exception as error:
             raise self._refused(
-                recipe, "", f"{self._path} cannot be imported: {format_error(error)}",
+                recipe, "", f"{self._path} cannot be imported: {error}",
                 "Install its package, or correct the name: package.module.Class.",
             ) from error  # fmt: skip
         of_dspy = inspect.isclass(kind) and issubclass(kind, dspy.teleprompt.Teleprompter)
@@ -179,7 +165,8 @@ class TeleprompterAdapter:
         given = {
             key: value for key, value in values.items() if key in known or (open_ended and key == "metric")
         }
-        return given | self._defaults(tools)[part == "compile"] | table
+        name = self.name if part == "init" else f"{self.name}.{part}"
+        return {**given, **_defaults(tools).get(name, {}), **table}
 
     def _refused(self, recipe: Recipe, key: str, fault: str, remedy: str) -> RecipeError:
         return RecipeError(fault, where=f"{recipe.where}: optimizer{key}", remedy=remedy)
@@ -215,28 +202,25 @@ def _labelled(program: TurnProgram, turns: Sequence[Example]) -> list[Example]:
     return [each for each in turns if all(label_of(field, each.labels) is not None for field in fields)]
 
 
-for _name, _path, _defaults in (
-    ("labeled_few_shot", "dspy.LabeledFewShot", _labeled),
-    ("bootstrap_random_search", "dspy.BootstrapFewShotWithRandomSearch", _random_search),
-    ("miprov2", "dspy.MIPROv2", _mipro),
-    ("simba", "dspy.SIMBA", _simba),
-    ("gepa", "dspy.GEPA", _gepa),
-):
-    OPTIMIZERS.add(_name, TeleprompterAdapter(_name, _path, _defaults), origin=f"{__name__}.{_name}")
+_PATHS = {
+    "labeled_few_shot": "dspy.LabeledFewShot",
+    "bootstrap_random_search": "dspy.BootstrapFewShotWithRandomSearch",
+    "miprov2": "dspy.MIPROv2",
+    "simba": "dspy.SIMBA",
+    "gepa": "dspy.GEPA",
+}
+for _name, _path in _PATHS.items():
+    OPTIMIZERS.add(_name, TeleprompterAdapter(_name, _path), origin=f"{__name__}.{_name}")
 
 
-def optimizer_of(recipe: Recipe, name: str = "") -> Optimizer:
+def optimizer_of(recipe: Recipe) -> Optimizer:
     """The optimizer of a recipe, checked: one that is registered, else a class by its dotted name.
-
-    Args:
-        recipe: The recipe.
-        name: Another optimizer than the recipe's, without its tables.
 
     Raises:
         RecipeError: there is no such optimizer, or it refuses the tables.
         ExtensionError: the package that offers it cannot be loaded.
     """
-    part = recipe.optimizer if not name else OptimizerPart(name=name)
+    part = recipe.optimizer
     dotted = part.name not in OPTIMIZERS and "." in part.name
     found = TeleprompterAdapter(part.name, part.name) if dotted else named(part.name)
     if isinstance(found, TeleprompterAdapter):

@@ -15,7 +15,7 @@ from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
-from jazzmine_dspy.optimize.checks import TestTexts, copied_turns
+from jazzmine_dspy.optimize.checks import TestTexts, texts_of
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.measuring import causes_of, evaluate_within
 from jazzmine_dspy.optimize.optimizers.instructions import InstructionRules
@@ -69,8 +69,7 @@ def _fit(
     base = program.with_policy("lm")
     sample = turns_to_compile_on(context, program, dev_a)
 
-    first = sample[: first_rung(len(sample))]
-    scoring = len(first) * calls_per_turn(base)
+    scoring = len(sample) * calls_per_turn(base)
 
     def allowed(calls: int) -> bool:
         return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
@@ -99,26 +98,13 @@ def _fit(
                         f"the budget for compiling is spent before candidate {candidate.name!r}"
                     )
                     break
-                trying = functools.partial(_try, context, candidate, base, first, tried, rules)
+                trying = functools.partial(_try, context, candidate, base, sample, tried, rules)
                 # Queues the requests of the other candidates before the run waits for the answers.
                 if (result := group.attempt(trying)) is None or group:
                     continue
                 tried.append(result)
                 is_leader = _leader(tried) is result
                 context.best.prompts(result.name, result.score, result.program, best=is_leader)
-        with AwaitingGroup() as group:
-            for place in finalists([(each.candidate.compiled, each.score or 0.0) for each in tried]):
-                if len(first) == len(sample) or tried[place].scored != len(first):
-                    continue
-                name = tried[place].name
-                if place and not allowed((len(sample) - len(first)) * calls_per_turn(base)):
-                    context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
-                    continue
-                rest, one = sample[len(first) :], tried[place]
-                scoring_on = functools.partial(
-                    _score, context, one.candidate, rest, _leader(tried), one.turns
-                )
-                tried[place] = group.attempt(scoring_on) or one
         tried = [replace(each, notes=(*each.notes, *lost_kinds(tried[0], each))) for each in tried]
         best = chosen(context.recipe, tried, len(sample))
         if best is not None:
@@ -148,7 +134,7 @@ def _try(
     if candidate.compiled and (fault := rules.fault(candidate.program)):
         context.progress.note(f"{candidate.name} is left out: {fault}")
         return None
-    if not is_base and (copied := copied_turns(candidate.program, context.dataset)):
+    if not is_base and (copied := rules.copied([*texts_of(states_of(candidate.program))])):
         context.progress.note(
             f"{candidate.name} is left out: its prompts hold words of {len(copied)} test turns, such as {copied[0]}"
         )
@@ -169,31 +155,6 @@ def _try(
                 remedy="Run it again when the model answers, or choose another.",
             )
     return result
-
-
-def first_rung(turns: int) -> int:
-    """Number of turns on which every candidate is scored; the better half is scored on the rest too.
-
-    Successive halving in two rungs (Jamieson and Talwalkar 2016). With fewer than 16 turns there is one rung.
-
-    Example:
-        >>> first_rung(60), first_rung(12)
-        (30, 12)
-    """
-    return turns if turns < _LEAST_TO_HALVE else -(-turns // 2)
-
-
-def finalists(scored: Sequence[tuple[bool, float]]) -> list[int]:
-    """Indices of the candidates to score on the remaining turns: uncompiled ones and the better half of the others.
-
-    Example:
-        >>> finalists([(False, 0.1), (True, 0.2), (True, 0.5), (True, 0.4)])
-        [0, 2, 3]
-    """
-    compiled = [place for place, (is_compiled, _) in enumerate(scored) if is_compiled]
-    ranked = sorted(compiled, key=lambda place: (-scored[place][1], place))
-    better = set(ranked[: -(-len(ranked) // 2)])
-    return [place for place, (is_compiled, _) in enumerate(scored) if not is_compiled or place in better]
 
 
 def chosen(recipe: Recipe, tried: Sequence[Tried], turns: int) -> Tried | None:
@@ -244,9 +205,6 @@ def _leader(tried: Sequence[Tried]) -> Tried | None:
     return max(tried, key=lambda each: each.score or 0.0, default=None)
 
 
-_LEAST_TO_HALVE = 16
-
-
 def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Candidate]:
     """Candidates with prompts as written: in the program's wording and, without demonstrations, those of the recipe."""
     candidates = [Candidate("uncompiled", base, compiled=False)]
@@ -259,22 +217,8 @@ def uncompiled(recipe: Recipe, base: TurnProgram) -> list[Candidate]:
     return candidates
 
 
-def _score(
-    context: RunContext,
-    candidate: Candidate,
-    sample: Sequence[Example],
-    best: Tried | None,
-    before: Sequence[TurnResult] = (),
-) -> Tried:
-    """Score a candidate turn by turn until the budget ends.
-
-    Args:
-        context: Of the run.
-        candidate: The candidate.
-        sample: The turns.
-        best: The best candidate so far.
-        before: Its results on other turns, which count too.
-    """
+def _score(context: RunContext, candidate: Candidate, sample: Sequence[Example], best: Tried | None) -> Tried:
+    """Score a candidate turn by turn until the budget ends; ``best`` is the best candidate so far."""
     evaluation = evaluate_within(
         context,
         f"try {candidate.name}",
@@ -284,7 +228,7 @@ def _score(
         time=COMPILE_TIME,
         best=best.score if best is not None else None,
     )
-    turns = (*before, *(evaluation.turns if evaluation is not None else ()))
+    turns = evaluation.turns if evaluation is not None else ()
     answered = [turn for turn in turns if not turn.unanswered]
     counts = {
         "degraded": sum(turn.degraded for turn in answered),

@@ -120,7 +120,9 @@ def compiled(
 
 @pytest.mark.row("O2")
 @pytest.mark.parametrize(
-    "bad", [CAREFUL, NOVEL, f"{BETTER}\n[[ ## commands ## ]]"], ids=["headings", "novel", "forged"]
+    "bad",
+    [f"{CAREFUL} Alone.", NOVEL, f"{BETTER}\n[[ ## commands ## ]]"],
+    ids=["headings", "novel", "forged"],
 )
 def test_gepa_scores_a_refused_text_as_failed_and_hears_why(
     bad: str, tiny: Callable[..., Recipe], library: Path, base: TurnProgram

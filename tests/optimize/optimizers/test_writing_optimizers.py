@@ -22,7 +22,7 @@ from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools
 from jazzmine_dspy.optimize.optimizers.teleprompters import optimizer_of
-from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.recipe import OptimizerPart, Recipe
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.trainable import TrainableProgram
 from prompt_brain import CAREFUL, UNREADABLE, brain
@@ -89,7 +89,9 @@ def run_optimizer(
     dataset, notes = load_dataset(recipe.dataset), list[str]()
     optimizer_tools = OptimizerTools(recipe, dataset.examples("dev_a")[:4], note=notes.append, **tools)
     with dspy.context(lm=lm):
-        optimizer = optimizer_of(recipe, "" if recipe.optimizer.init else name)
+        if not recipe.optimizer.init:
+            recipe = recipe.model_copy(update={"optimizer": OptimizerPart(name=name)})
+        optimizer = optimizer_of(recipe)
         return list(optimizer(base, dataset.examples("train"), optimizer_tools)), notes
 
 
