@@ -49,7 +49,6 @@ def _defaults(tools: OptimizerTools) -> dict[str, Mapping[str, Any]]:
         },
         "gepa": {
             "max_metric_calls": search.rollouts,
-            "perfect_score": _ALL_RIGHT,
             "gepa_kwargs": {"stop_callbacks": lambda _state: not tools.allows(1)},
         },
     }
@@ -106,7 +105,7 @@ class TeleprompterAdapter:
         values = {
             "metric": tools.score if wants_words else tools.metric,
             "prompt_model": tools.writer, "reflection_lm": tools.writer, "task_model": dspy.settings.lm,
-            "teacher_settings": tools.teacher_settings, **_settings(tools),
+            "teacher_settings": tools.teacher_settings, "perfect_score": _ALL_RIGHT, **_settings(tools),
         }  # fmt: skip
         arguments = self._arguments("init", kind, values, tools)
         if isinstance(size := arguments.get("bsize"), int):
