@@ -5,7 +5,7 @@ the suite's unseen registries and the shipped test part is logged.
 
 Run: make bench-understanding, or python tools/bench_understanding.py --only without,values
 
-What large language models answer is read from recordings. To make one of a system (ours, few-shot, knn, soni or plain):
+What large language models answer is read from recordings. To make one of a system (ours, few-shot, soni or plain):
 
     python tools/bench_understanding.py --ask ours --lm "deferred:FOLDER?model=NAME"  # 3: answers are awaited
     python tools/split_requests.py FOLDER --batches 12 --out DIR; …; python tools/split_requests.py FOLDER --join F…
@@ -100,7 +100,6 @@ def _makes(options: argparse.Namespace, ground: Ground) -> dict[str, recorded.Ma
     return {
         "ours": recorded.ours,
         "few-shot": recorded.few_shot(train),
-        "knn": recorded.knn(train),
         "plain": recorded.plain,
         "soni": recorded.soni_in(options.soni),
     }

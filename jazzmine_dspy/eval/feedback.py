@@ -47,7 +47,7 @@ def feedback(
         >>> said = {"enhancement": Enhancement(enhanced_query="x"), "selection": Selection()}
         >>> found = TurnDecision(**said, commands=[{**right, "type": "set_slot"}])
         >>> print(feedback(found, "", labels, Turn(text="no, the 14th"))[0])
-        expected correct_slot day=2026-03-14, got set_slot; the user said 'no, the 14th'
+        wrong: expected correct_slot day=2026-03-14, got set_slot; the user said 'no, the 14th' (state: no task)
     """
     said = " ".join(turn.text.split())[:_SHOWN]
     if failed:
@@ -93,21 +93,19 @@ def _command_faults(given: Sequence[Command], wanted: Sequence[Command], turn: T
     mine, right = command_keys(given, turn), command_keys(wanted, turn)
     missing = [one for one, key in zip(wanted, right, strict=True) if key not in mine]
     extra = [one for one, key in zip(given, mine, strict=True) if key not in right]
-    pairs: list[tuple[Command | None, Command | None]] = []
-    for lost in missing:
-        alike = [_alike(lost, each) for each in extra]
-        near = extra.pop(alike.index(max(alike))) if alike else None
-        pairs.append((lost, near))
-    pairs += [(None, each) for each in extra]
     faults = []
-    for one, other in pairs:
-        expected = in_words(one) if one is not None else "no command"
-        got = in_words(other, one) if other is not None else "nothing"
-        faults.append(f"expected {expected}, got {got}; the user said {said!r}")
+    for lost in missing:
+        if not extra:
+            faults.append(f"missing: {in_words(lost)}")
+            continue
+        alike = [_alike(lost, each) for each in extra]
+        near = extra.pop(alike.index(max(alike)))
+        faults.append(f"wrong: expected {in_words(lost)}, got {in_words(near, lost)}")
+    faults += [f"too much: {in_words(each)}" for each in extra]
     if not faults:
         expected, got = (", ".join(map(in_words, commands)) for commands in (wanted, given))
-        faults.append(f"expected the commands in this order: {expected}; got {got}; the user said {said!r}")
-    return faults
+        faults.append(f"wrong order: expected {expected}; got {got}")
+    return [f"{fault}; the user said {said!r} (state: {describe_state(turn)})" for fault in faults]
 
 
 def _alike(one: Command, other: Command) -> int:

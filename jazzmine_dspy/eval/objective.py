@@ -1,4 +1,4 @@
-"""What a run raises: one metric by its public name, and what the others may lose for it."""
+"""What a run raises: one metric by its public name minus the price of tokens, and what the others may lose for it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Objective:
     Args:
         metric: A name of :data:`OBJECTIVES`.
         constraints: For names of :data:`CONSTRAINTS`, the loss that is allowed, from 0 to 1.
+        token_price: What a thousand tokens for each turn have to bring, as a share of the metric.
 
     Example:
         >>> Objective().metric
@@ -41,6 +42,19 @@ class Objective:
 
     metric: str = OBJECTIVES[0]
     constraints: Mapping[str, float] = field(default_factory=dict)
+    token_price: float = 0.0
+
+    def price(self, tokens: float) -> float:
+        """What tokens have to bring.
+
+        Args:
+            tokens: For a turn, sent and answered together.
+
+        Example:
+            >>> Objective(token_price=0.01).price(3400)
+            0.034
+        """
+        return self.token_price * tokens / 1000
 
     def smooth(self, decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
         """What optimizers and gates raise instead: where the metric is all or nothing, one that grows on the way to it.

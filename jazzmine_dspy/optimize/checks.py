@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -17,12 +17,11 @@ from jazzmine_dspy.models.errors import DatasetError, ExtensionError, RecipeErro
 from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import PARTS, RunContext
-from jazzmine_dspy.optimize.optimizers.registry import named
+from jazzmine_dspy.optimize.optimizers.teleprompters import optimizer_of
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.bindings import BUILT_IN
 from jazzmine_dspy.program.decider import DECIDERS
 from jazzmine_dspy.program.outages import has_answer
-from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 _DEADLINE_S = 120.0
@@ -41,7 +40,7 @@ def open_dataset(recipe: Recipe) -> Dataset:
         DatasetError: the dataset is broken, or one of its parts is empty.
     """
     dataset = load_dataset(recipe.dataset)
-    named(recipe.optimizer)
+    optimizer_of(recipe)
     for name in recipe.deciders:
         try:
             known = name not in BUILT_IN and DECIDERS.get(name) is not None
@@ -147,28 +146,40 @@ OWN_WORDS = 6
 """Runs of at least this many words count as copied; shorter ones, such as "where is my order", are common."""
 
 
-def copied_turns(program: TurnProgram, dataset: Dataset) -> tuple[str, ...]:
-    """Test turns from which instructions, field descriptions or demonstrations copy six words in a row.
+class TestTexts:
+    """Runs of six words that only the test part has: its messages, and the texts of its labels.
 
-    Words that also occur in another part or in the flows are ignored. The result has the keys of the turns, without
-    their text.
+    Words that also occur in another part or in the flows are ignored.
 
     Args:
-        program: Its predictors of the shape in use are checked.
         dataset: The dataset with its test part.
     """
-    test_runs: dict[str, set[str]] = {}
-    public_runs = _runs(str(dataset.flows.to_json()))
-    for conversation in dataset.conversations:
-        test = dataset.roles[conversation.id] == "test"
-        for index, turn in enumerate(conversation.turns):
-            runs = _runs(turn.text) if turn.role == "user" else ()
-            if not test:
-                public_runs.update(runs)
-            for run in runs if test else ():
-                test_runs.setdefault(run, set()).add(f"{conversation.id}/{conversation.turn_id(index)}")
-    prompt_runs = set().union(*(_runs(text) for text in _texts(states_of(program))))
-    return tuple(sorted({key for run in prompt_runs - public_runs for key in test_runs.get(run, ())}))
+
+    __test__ = False
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._turns: dict[str, set[str]] = {}
+        public = _runs(str(dataset.flows.to_json()))
+        for conversation in dataset.conversations:
+            test = dataset.roles[conversation.id] == "test"
+            for index, turn in enumerate(conversation.turns):
+                texts = (
+                    [turn.text, *texts_of(turn.labels.model_dump(mode="json"))]
+                    if turn.labels
+                    else [turn.text]
+                )
+                runs = {run for text in texts if turn.role == "user" for run in _runs(text)}
+                if not test:
+                    public.update(runs)
+                for run in runs if test else ():
+                    self._turns.setdefault(run, set()).add(f"{conversation.id}/{conversation.turn_id(index)}")
+        for run in public & self._turns.keys():
+            del self._turns[run]
+
+    def copied(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """Test turns of which texts copy six words in a row: the keys of the turns, without their text."""
+        runs = {run for text in texts for run in _runs(text)}
+        return tuple(sorted({key for run in runs for key in self._turns.get(run, ())}))
 
 
 def _runs(text: str) -> set[str]:
@@ -176,12 +187,13 @@ def _runs(text: str) -> set[str]:
     return {" ".join(words[at : at + OWN_WORDS]) for at in range(len(words) - OWN_WORDS + 1)}
 
 
-def _texts(state: Any) -> Iterator[str]:
+def texts_of(state: Any) -> Iterator[str]:
+    """All texts of nested mappings and lists."""
     if isinstance(state, str):
         yield state
     elif isinstance(state, Mapping):
         for value in state.values():
-            yield from _texts(value)
+            yield from texts_of(value)
     elif isinstance(state, list | tuple):
         for value in state:
-            yield from _texts(value)
+            yield from texts_of(value)

@@ -119,7 +119,7 @@ class RunContext:
     @property
     def objective(self) -> Objective:
         """Objective and constraints of the recipe."""
-        return Objective(self.recipe.objective, self.recipe.constraints)
+        return self.recipe.target
 
     @property
     def price(self) -> tuple[float, float] | None:

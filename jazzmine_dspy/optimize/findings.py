@@ -26,10 +26,9 @@ from jazzmine_dspy.models.errors import InputError, JazzmineError
 from jazzmine_dspy.optimize.budget import price_in_words, spending
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
-from jazzmine_dspy.optimize.steps.choose import PRICE
+from jazzmine_dspy.optimize.steps.choose import price_of
 from jazzmine_dspy.optimize.steps.contenders import BEFORE
 from jazzmine_dspy.program.lm_requests import request_for
-from jazzmine_dspy.program.prompts import shown
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
@@ -77,7 +76,7 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
 
 def lack_of_turns(context: RunContext, verdict: Verdict) -> str:
     """How many turns would show the gain of a program that asks the language model; empty where its own turns do."""
-    gain, price = verdict.difference, PRICE[context.recipe.prefer] * verdict.contender.calls
+    gain, price = verdict.difference, price_of(context, verdict.contender)
     if gain is None or not verdict.contender.calls or abs(gain.value) >= gain.detectable:
         return ""
     if gain.value <= price:
@@ -125,14 +124,14 @@ def _per_cent(share: float) -> str:
 def candidate_row(context: RunContext, state: RunState, verdict: Verdict) -> CandidateRow:
     """A program that may ship, with its score, and why it ships or not."""
     contender, ships = verdict.contender, verdict.contender.name == state.ships
-    price = PRICE[context.recipe.prefer] * contender.calls
+    price = price_of(context, contender)
     if contender.kind == "base":
         why = "what the package knows without a label"
     elif verdict.broken:
         why = "; ".join(verdict.broken)
     else:
         why = f"expected {100 * verdict.expected:+.1f} ± {100 * verdict.spread:.1f} points over the base"
-        why += f", {100 * price:.1f} for its calls" if price else ""
+        why += f", {100 * price:.1f} for its calls and tokens" if price else ""
         lacking = "" if ships else lack_of_turns(context, verdict)
         why += f"; {lacking}" if lacking else ""
     return CandidateRow(
@@ -157,7 +156,7 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
         "objective": f"{context.objective.metric}; {constraints}"
         if constraints
         else context.objective.metric,
-        "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer}, seed {recipe.seed}",
+        "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer.name}, seed {recipe.seed}",
         "language model": context.lm_facts.get("identity", "none"),
         "dataset": f"{context.dataset.name}, {context.dataset.fingerprint[:12]}",
         "test turns": ", ".join(
@@ -331,9 +330,7 @@ def _prompt_text(program: TurnProgram, name: str, example: Example) -> str | Non
     state = program.read(example.turn, (example.conversation_id,))
     predictor, call = program.predictor(name), request_for(state, name)
     try:
-        nearest = shown(predictor, program.bindings.embedder, call.query, call.exclude)
-        demos = nearest.get("demos", predictor.demos)
-        messages = DecisionAdapter().format(predictor.signature, demos, dict(call.inputs))
+        messages = DecisionAdapter().format(predictor.signature, predictor.demos, dict(call.inputs))
     except JazzmineError:
         return None
     return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

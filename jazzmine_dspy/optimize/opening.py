@@ -74,7 +74,7 @@ def open_context(
             )
             values["teacher"] = _replayed(teacher, teacher_budget.meter, answers)
             values["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
-    elif recipe.optimizer != "none":
+    elif recipe.optimizer.name != "none":
         progress.note("no language model is asked, so no prompt is compiled")
     return RunContext(recipe, dataset, progress, budget, **values)
 

@@ -16,10 +16,9 @@ from jazzmine_dspy.optimize.budget import Budget, price_for, price_in_words
 from jazzmine_dspy.optimize.checks import open_dataset
 from jazzmine_dspy.optimize.context import PARTS, NullProgress, RunContext
 from jazzmine_dspy.optimize.opening import start_program
-from jazzmine_dspy.optimize.optimizers.few_shot import labeled
-from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, OptimizerTools, calls_per_turn
+from jazzmine_dspy.optimize.optimizers.registry import AS_WRITTEN, OptimizerTools, calls_per_turn, named
 from jazzmine_dspy.optimize.previous import read_previous
-from jazzmine_dspy.optimize.recipe import Recipe, read_recipe
+from jazzmine_dspy.optimize.recipe import DemosPart, Recipe, read_recipe
 from jazzmine_dspy.optimize.steps.prompts import turns_to_compile_on
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -146,12 +145,12 @@ def plan_run(context: RunContext, base: TurnProgram) -> Plan:
     add("ask once", 1, _tokens(asking, sample))
     add("try uncompiled", len(sample) * per_turn, _tokens(asking, sample))
     most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
-    demos = recipe.demos.model_copy(update={"labeled": most})
-    tools = OptimizerTools(recipe.model_copy(update={"demos": demos}))
-    per_call = _tokens(labeled(asking, train, tools) if most else asking, sample)
-    candidates, turns = _making(recipe, len(train), len(asking.active_predictors()))
+    shown = OptimizerTools(recipe.model_copy(update={"demos": DemosPart(labeled=most)}))
+    compiled = next(named("labeled_few_shot")(asking, train, shown), None)
+    per_call = _tokens(asking if compiled is None else compiled.program, sample)
+    candidates, turns = _making(recipe, len(asking.active_predictors()))
     if candidates:
-        add(f"compile by {recipe.optimizer}", (turns + candidates * len(sample)) * per_turn, per_call)
+        add(f"compile by {recipe.optimizer.name}", (turns + candidates * len(sample)) * per_turn, per_call)
     add("compare", context.calls_for_judging, per_call)
     add("report on test", context.calls_for_report, per_call)
     if previous is not None:
@@ -163,18 +162,12 @@ def plan_run(context: RunContext, base: TurnProgram) -> Plan:
     return Plan(recipe.lm, tuple(steps), limits.lm_calls, price, limits.tokens, limits.money)
 
 
-def _making(recipe: Recipe, train: int, predictors: int) -> tuple[int, int]:
+def _making(recipe: Recipe, predictors: int) -> tuple[int, int]:
     """Maximum of candidates of an optimizer, and of turns decided to make them."""
-    demos, search = recipe.demos, recipe.search
-    attempts = min(demos.attempts, train) * bool(demos.bootstrapped)
-    kinds = bool(demos.labeled) + bool(demos.bootstrapped)
-    known = {
-        "none": (0, 0), AS_WRITTEN: (1, 0), "labeled_few_shot": (1, 0), "knn_few_shot": (1, 0),
-        "bootstrap": (1, attempts),
-        "bootstrap_random_search": (kinds * demos.candidates, attempts * demos.candidates),
-    }  # fmt: skip
-    writing = search.turns * predictors * (search.candidates + 1) * (search.rounds + 2)
-    return known.get(recipe.optimizer, (1, writing))
+    search = recipe.search
+    known = {"none": (0, 0), AS_WRITTEN: (1, 0), "labeled_few_shot": (1, 0)}
+    sets = max(search.candidates, recipe.demos.candidates) + 1
+    return known.get(recipe.optimizer.name, (1, search.turns * predictors * sets * (search.rounds + 2)))
 
 
 def _tokens(program: TurnProgram, sample: Sequence[Example]) -> tuple[int, int]:

@@ -8,11 +8,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+)
 
 from jazzmine_dspy.artifacts.manifest import is_secret
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
-from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES
+from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES, Objective
 from jazzmine_dspy.lm.resolve import refuse_embedded
 from jazzmine_dspy.models.base import Value, sha256
 from jazzmine_dspy.models.errors import InputError, RecipeError, reading
@@ -43,6 +52,10 @@ def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _optimizer_part(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
 def _served(name: str) -> str:
     try:
         return refuse_embedded(name)
@@ -51,6 +64,7 @@ def _served(name: str) -> str:
 
 
 _LM = Annotated[str, AfterValidator(_served)]
+_Arguments = Annotated[dict[str, Any], AfterValidator(_without_secrets)]
 _Settings = Annotated[dict[str, str | int | float | bool], AfterValidator(_without_secrets)]
 
 
@@ -71,27 +85,28 @@ class BudgetPart(Value):
 
 
 class DemosPart(Value):
-    """Demonstrations per prompt, and how many sets of them are tried."""
+    """Demonstrations per prompt, which every call sends, and how many sets of them are tried."""
 
-    labeled: int = Field(default=3, ge=0, le=16)
-    bootstrapped: int = Field(default=2, ge=0, le=16)
+    labeled: int = Field(default=3, ge=0, le=4)
+    bootstrapped: int = Field(default=2, ge=0, le=4)
     candidates: int = Field(default=3, ge=1, le=64)
-    attempts: int = Field(default=12, ge=1)
     threshold: float = Field(default=0.8, gt=0, le=1)
 
 
 class SearchPart(Value):
-    """How far optimizers search that write prompts: ``gepa``, ``miprov2``, ``copro``, ``simba``, ``better_together``.
+    """How far optimizers search, and how long an instruction may become.
 
     Args:
         turns: Turns of train, and of dev-A, that a prompt is tried on.
         candidates: Texts, or variants of a program, per round.
         rounds: How often texts are written anew from what was learnt of the ones before.
+        instruction_tokens: Longest instruction that an optimizer may write, in tokens of four bytes.
     """
 
     turns: int = Field(default=24, ge=1)
     candidates: int = Field(default=4, ge=2, le=32)
     rounds: int = Field(default=2, ge=1, le=32)
+    instruction_tokens: int = Field(default=700, ge=1)
 
     @property
     def trials(self) -> int:
@@ -102,6 +117,24 @@ class SearchPart(Value):
     def rollouts(self) -> int:
         """Turns that ``gepa`` decides in all."""
         return self.turns * self.trials
+
+
+class OptimizerPart(Value):
+    """How prompts are compiled.
+
+    Args:
+        name: A registered optimizer, or the dotted name of a ``dspy.Teleprompter``.
+        init: Arguments of the constructor of DSPy's class; they replace the run's own.
+        compile: Arguments of its ``compile``.
+    """
+
+    name: str = "bootstrap_random_search"
+    init: _Arguments = Field(default_factory=dict)
+    compile: _Arguments = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _short(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return handler(self) if self.init or self.compile else self.name
 
 
 class TeacherPart(Value):
@@ -143,17 +176,15 @@ Prefer = Literal["quality", "cost", "calls"]
 
 
 class RecordedPart(Value):
-    """A language model whose recorded answers the report shows, on the turns that the recording lists.
+    """Recorded answers of a language model to the prompts as written, which the report shows.
 
     Args:
         name: Of its row.
         folder: Of the recording.
-        optimizer: Makes the prompts that were asked; ``none`` for those as written.
     """
 
     name: str = Field(min_length=1)
     folder: str = Field(min_length=1)
-    optimizer: str = "none"
 
 
 class OpenSetPart(Value):
@@ -171,8 +202,10 @@ class Recipe(Value):
         objective: The metric that the run raises.
         constraints: For further metrics, how much of them may be lost for it.
         prefer: What a call of the language model for each turn has to bring: two points of the objective (``cost``, the
-            default), four (``calls``), or none (``quality``). Of compiled prompts within two points of the best go on
-            those of the fewest tokens, of the fewest calls, or the best.
+            default), four (``calls``), or none (``quality``).
+        token_price: What a thousand tokens for each turn have to bring, sent and answered together: by default one
+            point of the objective. Optimizers raise the objective minus this price, and prompts and programs are
+            compared by it. With ``prefer = "quality"`` tokens have no price.
         lm: Name of the language model; ``none`` runs without one.
         top_k: Flows offered to the language model.
         history_window: Turns of the user, 1 to 50, that prompts show with the replies between them; those of
@@ -199,10 +232,11 @@ class Recipe(Value):
     objective: str = OBJECTIVES[0]
     constraints: dict[str, float] = Field(default_factory=dict)
     prefer: Prefer = "cost"
+    token_price: float = Field(default=0.01, ge=0, le=1)
     shape: Shape = "fused"
     lm: _LM = "none"
     lm_settings: _Settings = Field(default_factory=dict)
-    optimizer: str = "bootstrap_random_search"
+    optimizer: Annotated[OptimizerPart, BeforeValidator(_optimizer_part)] = OptimizerPart()
     seed: int = Field(default=0, ge=0)
     top_k: int = Field(default=8, ge=1, le=8)
     history_window: int = Field(default=USER_TURNS, ge=1, le=50)
@@ -227,6 +261,7 @@ class Recipe(Value):
     gates: GatesPart = GatesPart()
     open_set: OpenSetPart = OpenSetPart()
     recorded: tuple[RecordedPart, ...] = ()
+    _file: str = PrivateAttr(default="")
 
     @field_validator("objective")
     @classmethod
@@ -245,6 +280,17 @@ class Recipe(Value):
             if not 0 <= allowed <= 2:
                 raise ValueError(f"{name} may lose a share from 0 to 1, not {allowed:g}")
         return dict(sorted(limits.items()))
+
+    @property
+    def where(self) -> str:
+        """File of the recipe, for errors; its name if it is from no file."""
+        return self._file or f"recipe {self.name}"
+
+    @property
+    def target(self) -> Objective:
+        """The objective with its constraints and the price of tokens."""
+        price = 0.0 if self.prefer == "quality" else self.token_price
+        return Objective(self.objective, self.constraints, price)
 
     @property
     def fingerprint(self) -> str:
@@ -307,7 +353,9 @@ def recipe_from(data: Mapping[str, Any], where: str, **changes: Any) -> Recipe:
     if budget:
         data["budget"] = {**data.get("budget", {}), **budget}
     try:
-        return Recipe.model_validate(data)
+        recipe = Recipe.model_validate(data)
+        recipe._file = where
+        return recipe
     except ValidationError as error:
         raise _explained(error, where) from error
 

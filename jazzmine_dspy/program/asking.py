@@ -17,7 +17,6 @@ from jazzmine_dspy.program.demonstrations import demonstrations
 from jazzmine_dspy.program.lm_requests import CallLog, Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.outages import Asking
-from jazzmine_dspy.program.prompts import shown
 from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 
@@ -31,7 +30,7 @@ def ask(call: PredictorCall, owner: ProgramModule, bindings: Bindings, deadline:
     Args:
         call: The call to make.
         owner: Provides the predictors.
-        bindings: The language model, and the embedding model that finds demonstrations.
+        bindings: The language model.
         deadline: The deadline of all attempts together.
 
     Raises:
@@ -46,7 +45,7 @@ def ask(call: PredictorCall, owner: ProgramModule, bindings: Bindings, deadline:
         with deadline.paused():
             make_ready(lm)
     asking = Asking(lm, deadline.clock, deadline.ends)
-    demos = _demos(call, predictor, owner, bindings)
+    demos = _demos(call, predictor, owner)
 
     def once() -> Any:
         with _logged(log, asking.lm):
@@ -73,7 +72,7 @@ async def aask(
         with deadline.paused():
             await in_thread(functools.partial(make_ready, lm))
     asking = Asking(lm, deadline.clock, deadline.ends)
-    find = functools.partial(_demos, call, predictor, owner, bindings)
+    find = functools.partial(_demos, call, predictor, owner)
     demos = await in_thread(find) if predictor.demos else {}
 
     async def once() -> Any:
@@ -90,12 +89,9 @@ async def aask(
         return _predicted(await retrying(attempt), predictor, log)
 
 
-def _demos(
-    call: PredictorCall, predictor: dspy.Predict, owner: ProgramModule, bindings: Bindings
-) -> dict[str, Any]:
+def _demos(call: PredictorCall, predictor: dspy.Predict, owner: ProgramModule) -> dict[str, Any]:
     """The demonstrations that a call is given beside its inputs; empty where the predictor holds none."""
-    nearest = shown(predictor, bindings.embedder, call.query, call.exclude)
-    held = nearest.get("demos", predictor.demos)
+    held = predictor.demos
     return {"demos": demonstrations(call.predictor, held, owner.program)} if held else {}
 
 

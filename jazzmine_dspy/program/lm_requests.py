@@ -11,7 +11,6 @@ from jazzmine_dspy.lm.dspy_api import BaseCallback
 from jazzmine_dspy.models.decision import LMCall, PredictorName, Recalled
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.program import render
-from jazzmine_dspy.program.prompts import found_by
 from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures.answers import ALIASES
@@ -27,15 +26,11 @@ class PredictorCall:
         predictor: Its name.
         inputs: The fields that it is given.
         config: Settings of the call: the schema of the answer, and its longest length in tokens.
-        query: What nearest demonstrations are looked up by.
-        exclude: Conversations whose turns are not shown as demonstrations.
     """
 
     predictor: str
     inputs: Mapping[str, Any]
     config: Mapping[str, Any]
-    query: str = ""
-    exclude: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -237,4 +232,4 @@ def request_for(state: TurnState, predictor: str) -> PredictorCall:
         limit += max(0, len(render.message(turn).encode("utf-8", "replace")) - _SHORT) // 2
     config = {"response_format": schema, "max_tokens": limit}
     inputs = {name: every[name] for name in CONTRACTS[predictor].signature.input_fields}
-    return PredictorCall(predictor, inputs, config, found_by(turn), state.exclude)
+    return PredictorCall(predictor, inputs, config)

@@ -19,13 +19,7 @@ from jazzmine_dspy.program.deciding import adecide, decide
 from jazzmine_dspy.program.demonstrations import demonstrations
 from jazzmine_dspy.program.lm_requests import PredictFailed
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule, prediction_of
-from jazzmine_dspy.program.prompts import (
-    CONTRACT,
-    check_contract,
-    contract_of,
-    nearest_of,
-    with_nearest,
-)
+from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of
 from jazzmine_dspy.program.state import as_turn
 
 
@@ -65,7 +59,6 @@ class StagePredict(dspy.Predict):
         self.name = name
         self.lm, self.config, self.fields = source.lm, dict(source.config), source.fields
         self.demos = list(source.demos)
-        self.nearest = nearest_of(source)
 
     @property
     def lm(self) -> dspy.LM | None:
@@ -83,7 +76,7 @@ class StagePredict(dspy.Predict):
         bare._bindings = Bindings()
         sent = demonstrations(self.name, self.demos, self._held.program)
         state: dict[str, Any] = dspy.Predict.dump_state(bare, json_mode=json_mode)
-        return with_nearest(self, {**state, "demos": [dspy.Example(**demo).toDict() for demo in sent]})
+        return {**state, "demos": [dspy.Example(**demo).toDict() for demo in sent]}
 
 
 class TrainableProgram(ProgramModule):

@@ -29,7 +29,6 @@ from jazzmine_dspy.program.prompts import (
     program_fingerprint,
     put,
     states_of,
-    with_nearest,
 )
 from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
@@ -255,8 +254,7 @@ class TurnProgram(DecidingModule):
         """DSPy's state of the predictors; beside it the policy, and what the predictors were compiled for."""
         state: dict[str, Any] = {}
         for name, predictor in self.all_parameters():
-            dumped = predictor.dump_state(json_mode=json_mode)
-            state[name] = with_nearest(predictor, dumped) if name in CONTRACTS else dumped
+            state[name] = predictor.dump_state(json_mode=json_mode)
         return {**state, "policy": self.policy.model_dump(mode="json"), CONTRACT: contract_of(CONTRACTS)}
 
     def load_state(self, state: dict[str, Any], **options: Any) -> None:

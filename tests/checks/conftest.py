@@ -56,7 +56,7 @@ def run_library(scripts: ModuleType) -> Callable[..., Any]:
             "recall": False,
             "replay": False,
             "budget": {"lm_calls": 200},
-            "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 1, "attempts": 4},
+            "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 1},
         }
         with contextlib.chdir(cwd):
             result = optimize(Recipe.model_validate(settings | changes), out="program", lm=lm)

@@ -23,7 +23,8 @@ def compiled(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Any:
     folder = tmp_path_factory.mktemp(request.param)
-    return run_library(folder, scripts.lm_of("taught"), shape=request.param, optimizer="bootstrap")
+    changes = {"shape": request.param, "optimizer": "bootstrap_random_search", "budget": {"lm_calls": 600}}
+    return run_library(folder, scripts.lm_of("taught"), **changes)
 
 
 def test_requests_of_the_loaded_program_hold_the_manifest_s_demonstrations(

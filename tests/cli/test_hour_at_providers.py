@@ -33,7 +33,6 @@ lm_calls = 120
 labeled = 2
 bootstrapped = 2
 candidates = 1
-attempts = 4
 [sample]
 dev_a = 6
 dev_b = 6

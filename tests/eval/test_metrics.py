@@ -270,7 +270,7 @@ def test_the_order_of_values_costs_no_score_and_draws_no_feedback(gold: Gold) ->
     assert stage_score("understand", answer, labels, turn) == Objective().smooth(answer, labels, turn) == 1.0
     assert feedback(answer, "", labels, turn) == []
     late = gold(_labels(commands=[{"type": "affirm"}, *values]), turn)
-    assert feedback(late, "", labels, turn)[0].startswith("expected the commands in this order: set_slot a=1")
+    assert feedback(late, "", labels, turn)[0].startswith("wrong order: expected set_slot a=1")
 
 
 @pytest.mark.row("V1")

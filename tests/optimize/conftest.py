@@ -103,7 +103,7 @@ def recipe_of(folder: Path, **changes: Any) -> Recipe:
         # One test holds whole conversations.
         "replay": False,
         "budget": {"lm_calls": 200},
-        "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2, "attempts": 4},
+        "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2},
     }
     return Recipe.model_validate(settings | changes)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy.optimize.checks import OWN_WORDS, copied_turns
+from jazzmine_dspy.optimize.checks import OWN_WORDS, TestTexts, texts_of
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, with_states
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
@@ -17,6 +17,10 @@ def _long(dataset: Any, *roles: str) -> tuple[str, str]:
     """A message of some part that is long enough to be somebody's own: its key and text."""
     held = next(e for e in dataset.examples(*roles) if len(e.turn.text.split()) > OWN_WORDS)
     return held.key, held.turn.text
+
+
+def copied_turns(program: TurnProgram, dataset: Any) -> tuple[str, ...]:
+    return TestTexts(dataset).copied(texts_of(states_of(program)))
 
 
 def _reworded(program: TurnProgram, words: str, field: bool = False) -> TurnProgram:

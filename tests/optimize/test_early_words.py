@@ -67,7 +67,7 @@ def _recipe_file(folder: Path, library: Path, more: str = "") -> Path:
     path = folder / "recipe.toml"
     path.write_text(
         f"name = 'tiny'\ndataset = '{library}'\nlm = 'openai/no-such-model'\ntracking = 'none'\n{more}"
-        "[budget]\nlm_calls = 60\n[demos]\ncandidates = 2\nattempts = 4\n",
+        "[budget]\nlm_calls = 60\n[demos]\ncandidates = 2\n",
         "utf-8",
     )
     return path

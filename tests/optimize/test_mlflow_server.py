@@ -28,7 +28,7 @@ mlflow = pytest.importorskip("mlflow")
 pytestmark = pytest.mark.slow
 
 LITTLE: dict[str, Any] = {
-    "demos": {"labeled": 2, "bootstrapped": 0, "candidates": 1, "attempts": 4}, "head": False, "recall": False,
+    "demos": {"labeled": 2, "bootstrapped": 0, "candidates": 1}, "head": False, "recall": False,
     "acts": False,
 }  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, with_states
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Tried
-from jazzmine_dspy.optimize.steps.prompts import chosen, first_rung
+from jazzmine_dspy.optimize.steps.prompts import chosen
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -104,45 +106,52 @@ def test_what_is_preferred_picks_the_candidate() -> None:
         _tried("uncompiled", 0.60, 1, 400, compiled=False),
         _tried("many", 0.71, 1, 2000),
         _tried("few", 0.70, 1, 900),
-        _tried("twice", 0.705, 2, 700),
+        _tried("twice", 0.73, 2, 700),
+        _tried("long", 0.74, 1, 9000),
         _tried("not whole", 0.90, 1, 100, scored=2),
     ]
-    picked = {prefer: chosen(prefer, tried, 4) for prefer in ("quality", "calls", "cost")}
+    picked = {prefer: chosen(_recipe(prefer=prefer), tried, 4) for prefer in ("quality", "calls", "cost")}
     assert {prefer: each and each.name for prefer, each in picked.items()} == {
-        "quality": "many", "calls": "few", "cost": "twice",
+        "quality": "long", "calls": "few", "cost": "twice",
     }  # fmt: skip
-    assert chosen("cost", [], 4) is None
+    assert chosen(_recipe(), [], 4) is None
+
+
+@pytest.mark.row("C5")
+@pytest.mark.parametrize(("price", "name"), [(0.0, "many"), (0.005, "few"), (0.2, "uncompiled")])
+def test_tokens_have_a_price(price: float, name: str) -> None:
+    """Of prompts that ask as often, the ones whose tokens bring what they cost."""
+    tried = [_tried("uncompiled", 0.60, 1, 400), _tried("many", 0.71, 1, 3000), _tried("few", 0.705, 1, 1000)]
+    best = chosen(_recipe(token_price=price), tried, 4)
+    assert best is not None
+    assert best.name == name
+
+
+def _recipe(**settings: Any) -> Recipe:
+    return Recipe(name="a", dataset="d", **settings)
 
 
 @pytest.mark.row("O5")
-def test_the_worse_half_of_the_candidates_is_not_asked_again(
-    open_run: Any, scripts: Any, compile_alone: Any
-) -> None:
-    """All candidates see the first half of the turns, the better ones and the uncompiled prompts all of them."""
-    context, program = open_run(scripts.lm_of("right"), objective="flow_set_exact", sample={"dev_a": 0})
-    roles = context.dataset.roles
-    train_names = {"lib-01", "lib-12"}
-    roles.update(
-        {name: "dev_a" for name, role in roles.items() if role != "test" and name not in train_names}
-    )
+def test_what_a_rare_kind_of_command_loses_is_shown(open_run: Any, scripts: Any, compile_alone: Any) -> None:
+    """Though the candidate is right on more turns in all."""
+    labels = scripts.Labels(scripts.LIBRARY)
+
+    def answer(request: Any) -> str:
+        right = json.loads(labels.right(request))
+        compiled = "Be careful." in scripts.everything_in(request)
+        rare = any(each["type"] != "set_slot" for each in right["commands"])
+        return scripts.wrong(request) if rare == compiled else json.dumps(right)
 
     def optimizer(base: TurnProgram, *_: Any) -> Iterator[Candidate]:
-        for name in ("one", "two", "three", "four"):
-            yield reworded(name, base)
-
-    def reworded(name: str, base: TurnProgram) -> Candidate:
         states = states_of(base)
-        next(iter(states.values()))["signature"]["instructions"] += f"\nBe careful ({name})."
-        return Candidate(name, with_states(base, states))
+        next(iter(states.values()))["signature"]["instructions"] += "\nBe careful."
+        yield Candidate("careful", with_states(base, states))
 
-    prompts = compile_alone(context, program, optimizer)
-    turns = prompts.tried[0].scored
-    assert turns >= 16
-    scored_turns = {each.name: each.scored for each in prompts.tried}
-    half = first_rung(turns)
-    assert list(scored_turns.values()) == [turns, turns, turns, half, half]
-    assert prompts.best is not None
-    assert prompts.best.scored == turns
-    pooled_again = compile_alone(context, program, lambda *_: iter(())).tried[0]
-    assert prompts.tried[0].score == pytest.approx(pooled_again.score)
-    assert _keys(prompts.tried[0]) == _keys(pooled_again)
+    context, program = open_run(scripts.scripted_lm(answer, model="scripted/rare"))
+    plain, careful = compile_alone(context, program, optimizer).tried
+    assert not any("fewer turns" in note for note in plain.notes)
+    (note,) = [note for note in careful.notes if "fewer turns" in note]
+    lost = dict(re.findall(r"(\w+) (\d+ → \d+ of \d+)", note))
+    assert lost
+    assert "set_slot" not in lost
+    assert all(re.fullmatch(r"[1-9]\d* → 0 of \d+", count) for count in lost.values())

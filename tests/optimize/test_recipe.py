@@ -29,15 +29,15 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 def test_a_recipe_names_dataset_shape_model_optimizer_budget_and_seed(write: Callable[[str], Path]) -> None:
     recipe = read_recipe(
         write(
-            'name = "a"\ndataset = "d"\nshape = "staged"\nlm = "openai/x"\noptimizer = "bootstrap"\nseed = 3\n'
+            'name = "a"\ndataset = "d"\nshape = "staged"\nlm = "openai/x"\noptimizer = "simba"\nseed = 3\n'
             "[budget]\nlm_calls = 9\nminutes = 1.5\n[demos]\nlabeled = 1\n[sample]\ntest = 4\n"
         )
     )
-    assert (recipe.dataset, recipe.shape, recipe.lm, recipe.optimizer, recipe.seed) == (
+    assert (recipe.dataset, recipe.shape, recipe.lm, recipe.optimizer.name, recipe.seed) == (
         "d",
         "staged",
         "openai/x",
-        "bootstrap",
+        "simba",
         3,
     )
     assert (recipe.budget.lm_calls, recipe.budget.minutes) == (9, 1.5)

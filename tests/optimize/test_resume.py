@@ -22,11 +22,12 @@ from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.deferred import request_line
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.interrupted import BestSoFar, beside, remove_unfinished
-from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.recipe import OptimizerPart, Recipe
 from jazzmine_dspy.optimize.run import optimize
 from prompt_brain import brain
 
-SEARCH = {"turns": 5, "candidates": 3, "rounds": 2}
+SEARCH = {"turns": 5}
+COPRO = {"name": "dspy.COPRO", "init": {"breadth": 3, "depth": 2, "init_temperature": 1.0}}
 CHANGES = {
     "budget": {"lm_calls": 260},
     "sample": {"dev_a": 4, "dev_b": 6, "test": 2},
@@ -70,14 +71,14 @@ class Writing:
 
 @pytest.fixture
 def recipe(tiny: Callable[..., Recipe]) -> Recipe:
-    return tiny(optimizer="copro", wording="brief", search=SEARCH, **CHANGES)
+    return tiny(optimizer=COPRO, wording="brief", search=SEARCH, **CHANGES)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(runner: Any, library: Path, files_of: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     run_in, recipe_of = runner
     cwd = tmp_path_factory.mktemp("undisturbed")
-    recipe = recipe_of(library, optimizer="copro", wording="brief", search=SEARCH, **CHANGES)
+    recipe = recipe_of(library, optimizer=COPRO, wording="brief", search=SEARCH, **CHANGES)
     model = Writing(library, cwd / "asked")
     ran = run_in(cwd, recipe, model.lm)
     assert "sampled" in (cwd / "asked").read_text("utf-8")
@@ -115,7 +116,7 @@ def test_ctrl_c_leaves_the_best_so_far(
             optimize(recipe, out="program", lm=Writing(library, Path("asked"), stopped).lm)
         manifest = json.loads(Path("program/manifest.json").read_bytes())
         assert manifest["interrupted"]
-        assert [each["name"] for each in manifest["candidates"]] == ["uncompiled", "copro"]
+        assert [each["name"] for each in manifest["candidates"]] == ["uncompiled", "dspy.COPRO"]
         program = load("program", lm=scripts.lm_of("wrong"))
         assert "cartographer" in program.fused.signature.instructions
         assert program.decide(text="renew my loan").commands
@@ -173,7 +174,7 @@ def test_the_second_of_two_runs_into_a_folder_is_refused(
 
     lm = scripted_lm(asked, model="scripted/writing")
     with contextlib.chdir(tmp_path):
-        optimize(recipe.model_copy(update={"optimizer": "none"}), out="program", lm=lm)
+        optimize(recipe.model_copy(update={"optimizer": OptimizerPart(name="none")}), out="program", lm=lm)
         assert refused
         assert Path("program/manifest.json").exists()
         assert not list(Path().glob(".program*"))

@@ -112,11 +112,11 @@ def test_a_run_asks_no_more_than_its_plan_in_both_wordings(
     tiny: Callable[..., Recipe], run_recipe: Run, able_in: Callable[[str], Any]
 ) -> None:
     few = {"candidates": 1, "labeled": 2, "bootstrapped": 0}
-    recipe = tiny(wording=None, budget={}, acts=False, recall=False, demos=few)
+    recipe = tiny(wording=None, budget={}, acts=False, recall=False, demos=few, optimizer="labeled_few_shot")
     planned = plan(recipe.model_copy(update={"lm": "scripted/able-in-full"}))
     ran = run_recipe(recipe, able_in("full"))
     assert 0 < ran.result.spent["lm_calls"] <= planned.total.calls
-    assert ran.result.manifest["candidates"][2]["name"] == "labeled 1"
+    assert ran.result.manifest["candidates"][2]["name"] == "labeled_few_shot"
     asked = [is_full(request) for request in ran.requests]
     assert 0 < asked.count(False) < asked.count(True)
 

@@ -227,6 +227,23 @@ def test_a_file_that_does_not_fit_changes_nothing_and_names_what_does(
         jazzmine_dspy.load(path)
 
 
+@pytest.mark.row("O2", "A3")
+def test_demonstrations_that_each_call_chose_are_refused(registry: FlowRegistry, overlap: Make) -> None:
+    """Such programs sent the nearest of many: to send all of them would be another prompt."""
+    program = program_of(registry, overlap, "fused")
+    before = program.fingerprint
+    for saved, target in (
+        (program.dump_state(), program),
+        (program.trainable().dump_state(), program.trainable()),
+    ):
+        saved["fused"]["nearest"] = 3
+        with pytest.raises(
+            ArtifactError, match=r"chooses the demonstrations of fused.*jazzmine-dspy optimize RECIPE"
+        ):
+            target.load_state(saved)
+    assert program.fingerprint == before
+
+
 @pytest.mark.row("L2")
 def test_another_version_is_refused_or_taken_with_a_word(
     registry: FlowRegistry, overlap: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture

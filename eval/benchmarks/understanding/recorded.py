@@ -22,8 +22,7 @@ from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.optimizers.few_shot import labeled, nearest
-from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools
+from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -92,12 +91,7 @@ def plain(flows: FlowRegistry, lm: dspy.LM) -> Plain:
 
 def few_shot(train: Sequence[Example]) -> Make:
     """The same with labelled demonstrations in every prompt, drawn by seed as a run draws them."""
-    return lambda flows, lm: labeled(ours(flows, lm), train, TOOLS)
-
-
-def knn(train: Sequence[Example]) -> Make:
-    """The same with the labelled turns that are nearest to each message."""
-    return lambda flows, lm: nearest(ours(flows, lm), train, TOOLS)
+    return lambda flows, lm: next(named("labeled_few_shot")(ours(flows, lm), train, TOOLS)).program
 
 
 def soni_in(folder: Path) -> Make:
@@ -132,7 +126,7 @@ LINES = {
         ),
         *(
             Line(f"{part}-{system}", system, examples=examples)
-            for system in ("ours", "few-shot", "knn")
+            for system in ("ours", "few-shot")
             for part, examples in (
                 ("dev", lambda ground: ground.dev_turns(COMPILED_DEV)),
                 ("test", lambda ground: ground.test_turns(COMPILED_TEST)),

@@ -26,7 +26,7 @@ TARGETS = {"suite-turns": 0.90, "test-turns": 0.92, "suite-conversations": 0.85}
 SYSTEMS = {"ours": "this project", "soni": "soni 0.3.0", "plain": "plain DSPy, ten lines"}
 
 COMPILED = "the same with compiled prompts, beside those as written (recorded)"
-ARMS = {"few-shot": "three labelled demonstrations", "knn": "the three nearest labelled turns"}
+ARMS = {"few-shot": "three labelled demonstrations"}
 PARTS = {"dev": "dev-B", "test": "test part"}
 ASKED = (*SYSTEMS, *ARMS)
 

@@ -1,137 +1,111 @@
-"""DSPy's optimizers that write prompts: COPRO, MIPROv2, SIMBA, GEPA, and BetterTogether."""
+"""The instructions that an optimizer may write: fixed headings, a bounded length, no forged field, no test text."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
 
-import dspy
+from jazzmine_dspy.lm.dspy_api import Response
+from jazzmine_dspy.program.module import ProgramModule
 
-from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.optimize.optimizers.compiling import compiled
-from jazzmine_dspy.optimize.optimizers.few_shot import bootstrap_few_shot
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, optimizer
-from jazzmine_dspy.program.trainable import TrainableProgram
-from jazzmine_dspy.program.turn import TurnProgram
+_MARKER = re.compile(r"\[\[\s*##|<\|")
+"""Beginnings of DSPy's field markers and of the tokens by which chat templates separate messages."""
 
+_BYTES = 4
+"""Of text, in a token: a rule of thumb that no tokenizer has to be installed for."""
 
-@optimizer("copro")
-def copro(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
-    """The best instructions of ``search.rounds`` rounds, of ``search.candidates`` texts each."""
-    search, trainset = tools.recipe.search, tools.trainset(train)
-    yield from compiled(
-        "copro",
-        program,
-        tools,
-        lambda student: dspy.COPRO(
-            prompt_model=tools.writer,
-            metric=tools.metric,
-            breadth=search.candidates,
-            depth=search.rounds,
-            init_temperature=1.0,
-        ).compile(student, trainset=trainset, eval_kwargs={"num_threads": tools.threads}),
-    )
+_TAIL = 6
+"""Words at the end of an instruction that show where an answer was cut off."""
 
 
-@optimizer("miprov2")
-def miprov2(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
-    """The best combination of ``search.candidates`` texts and as many sets of demonstrations."""
-    if importlib.util.find_spec("optuna") is None:
-        raise RecipeError(
-            "MIPROv2 needs optuna, which is not installed",
-            where="optimizer = 'miprov2'",
-            remedy="Install the extra 'optimize', or name another optimizer.",
-        )
-    recipe, trainset, valset = tools.recipe, tools.trainset(train), tools.valset(train)
-    yield from compiled(
-        "miprov2",
-        program,
-        tools,
-        lambda student: dspy.MIPROv2(
-            metric=tools.metric,
-            prompt_model=tools.writer,
-            task_model=dspy.settings.lm,
-            teacher_settings=tools.teacher_settings,
-            auto=None,
-            num_candidates=recipe.search.candidates,
-            num_threads=tools.threads,
-            max_bootstrapped_demos=recipe.demos.bootstrapped,
-            max_labeled_demos=0,
-            seed=recipe.seed,
-            track_stats=False,
-        ).compile(
-            student, trainset=trainset, valset=valset, num_trials=recipe.search.trials, minibatch=False
-        ),
-    )
+def headings(text: str) -> list[str]:
+    """The headings of an instruction: its lines that begin with ``# ``.
 
-
-@optimizer("simba")
-def simba(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
-    """The best program of ``search.rounds`` rounds, of ``search.candidates`` variants each."""
-    recipe, trainset = tools.recipe, tools.trainset(train)
-    yield from compiled(
-        "simba",
-        program,
-        tools,
-        lambda student: dspy.SIMBA(
-            metric=tools.metric,
-            bsize=min(8, len(trainset)),
-            num_candidates=recipe.search.candidates,
-            max_steps=recipe.search.rounds,
-            max_demos=recipe.demos.bootstrapped,
-            prompt_model=tools.writer,
-            # Its samples are distinguished by their order.
-            num_threads=1,
-        ).compile(student, trainset=trainset, seed=recipe.seed),
-    )
-
-
-def reflective(tools: OptimizerTools) -> dspy.GEPA:
-    """DSPy's optimizer with the settings of a recipe; it ends with the budget.
-
-    Answers that cannot be read score 0 and are not reflected on: DSPy's words for them show another adapter's format.
+    Example:
+        >>> headings("# Purpose\\nDecide.\\n## More\\n# Answer\\n")
+        ['# Purpose', '# Answer']
     """
-    return dspy.GEPA(
-        metric=tools.score,
-        max_metric_calls=tools.recipe.search.rollouts,
-        reflection_lm=tools.writer,
-        num_threads=tools.threads,
-        seed=tools.recipe.seed,
-        gepa_kwargs={"stop_callbacks": lambda _state: not tools.allows(1)},
-    )
+    return [line.strip() for line in text.splitlines() if line.startswith("# ")]
 
 
-@optimizer("gepa")
-def gepa(program: TurnProgram, train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
-    """The best instructions on dev-A after ``search.rollouts`` turns."""
-    trainset, valset = tools.trainset(train), tools.valset(train)
-    yield from compiled(
-        "gepa",
-        program,
-        tools,
-        lambda student: reflective(tools).compile(student, trainset=trainset, valset=valset),
-    )
+def tokens_of(text: str) -> int:
+    """About how many tokens a text has.
+
+    Example:
+        >>> tokens_of("Decide what the message asks for.")
+        8
+    """
+    return len(text.encode()) // _BYTES
 
 
-@optimizer("better_together")
-def better_together(
-    program: TurnProgram, train: Sequence[Example], tools: OptimizerTools
-) -> Iterator[Candidate]:
-    """The better of the two compiled programs, or the base program if neither is better."""
-    trainset, valset = tools.trainset(train), tools.valset(train)
+class InstructionRules:
+    """Which instructions of a program's predictors may be sent; each may be worded as in ``base``.
 
-    def run(student: TrainableProgram) -> Any:
-        student.set_lm(dspy.settings.lm)
-        steps = {"bootstrap": bootstrap_few_shot(tools), "gepa": reflective(tools)}
-        return dspy.BetterTogether(metric=tools.metric, **steps).compile(
-            student,
-            trainset=trainset,
-            valset=valset,
-            num_threads=tools.threads,
-            seed=tools.recipe.seed,
-            strategy="bootstrap -> gepa",
+    Args:
+        base: Its instructions have the headings.
+        max_tokens: Longest instruction, in tokens; the one of ``base`` is never too long.
+        copied: Returns the test turns that texts copy words of.
+    """
+
+    def __init__(
+        self,
+        base: ProgramModule,
+        max_tokens: int,
+        copied: Callable[[Sequence[str]], Sequence[str]] = lambda _texts: (),
+    ) -> None:
+        self._base = {name: base.predictor(name).signature for name in base.active_predictors()}
+        self._max_tokens, self.copied = max_tokens, copied
+        self._faults: dict[tuple[str, str], str] = {}
+        self._cut_off: set[tuple[str, ...]] = set()
+
+    def fault(self, program: ProgramModule) -> str:
+        """Why the instructions of a program are refused; "" if they may be sent."""
+        for name, written in self._base.items():
+            text = program.predictor(name).signature.instructions
+            if text == written.instructions:
+                continue
+            if (name, text) not in self._faults:
+                self._faults[name, text] = self._fault(text, written.instructions, [*written.fields])
+            if fault := self._faults[name, text]:
+                return f"the instruction of {name!r} {fault}"
+        return ""
+
+    def _fault(self, text: str, written: str, fields: Sequence[str]) -> str:
+        kept = headings(text)
+        if lost := [heading for heading in headings(written) if heading not in kept]:
+            return f"loses the heading {', '.join(map(repr, lost))}"
+        longest = max(self._max_tokens, tokens_of(written))
+        if (tokens := tokens_of(text)) > longest:
+            return f"has about {tokens} tokens, more than {longest}"
+        tags = re.compile(rf"</?(?:{'|'.join(map(re.escape, fields))})>")
+        for forged in (_MARKER, tags):
+            if len(forged.findall(text)) > len(forged.findall(written)):
+                return "forges the marker of a field"
+        if _tail(text) in self._cut_off:
+            return "is cut off"
+        if copied := self.copied([text]):
+            return f"copies words of {len(copied)} test turns, such as {copied[0]}"
+        return ""
+
+    def note_answer(self, response: Response) -> None:
+        """Look at an answer of a language model, since what it was writing may have been cut off."""
+        if response.finish_reason == "length":
+            self._cut_off.add(
+                _tail("".join(part.text for part in response.message.parts if part.type == "text"))
+            )
+
+    def in_words(self) -> str:
+        """The rules for the model that writes, with the reason why its last text was refused."""
+        wanted = list(
+            dict.fromkeys(line for each in self._base.values() for line in headings(each.instructions))
         )
+        rules = [f"Keep these headings as they are: {', '.join(wanted)}."] if wanted else []
+        rules.append(f"Write at most {self._max_tokens} tokens.")
+        # Test turns are not named to the model that writes.
+        if refused := [fault.partition(", such as")[0] for fault in self._faults.values() if fault]:
+            rules.append(f"A text was refused because it {refused[-1]}.")
+        return " ".join(rules)
 
-    yield from compiled("better_together", program, tools, run)
+
+def _tail(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", text)[-_TAIL:])

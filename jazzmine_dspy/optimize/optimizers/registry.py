@@ -13,8 +13,9 @@ from jazzmine_dspy.datasets.demos import to_dspy
 from jazzmine_dspy.datasets.load import draw
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.dspy_metric import metric
-from jazzmine_dspy.models.errors import JazzmineError, RecipeError
+from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.extensions import Extensions
+from jazzmine_dspy.optimize.optimizers.instructions import InstructionRules
 from jazzmine_dspy.optimize.recipe import Recipe, suggestion
 from jazzmine_dspy.program.prompts import States, put, states_of
 from jazzmine_dspy.program.turn import TurnProgram
@@ -33,6 +34,7 @@ class OptimizerTools:
         teacher: Shows right answers and writes prompts, where it is another model than the one that is compiled for.
             Its calls are counted apart.
         note: Receives remarks for the user.
+        rules: Which instructions may be written; None for those of the recipe, without a look at the test part.
     """
 
     recipe: Recipe
@@ -40,6 +42,7 @@ class OptimizerTools:
     allows: Callable[[int], bool] = lambda _calls: True
     teacher: dspy.LM | None = None
     note: Callable[[str], None] = lambda _text: None
+    rules: InstructionRules | None = None
 
     @property
     def writer(self) -> dspy.LM:
@@ -66,18 +69,25 @@ class OptimizerTools:
         pred_name: str | None = None,
         pred_trace: Any = None,
     ) -> Any:
-        """The recipe's objective as a metric of DSPy's: a number, or with ``pred_name`` a prediction with feedback.
+        """The recipe's objective minus the price of the tokens, as a metric of DSPy's: a number, or with ``pred_name``
+        a prediction with feedback, which ends with the rules for instructions.
 
         It is the same number with a trace and without, since GEPA compares the two.
         """
-        return metric(gold, pred, None, pred_name, pred_trace, objective=self.recipe.objective)
+        result: Any = metric(gold, pred, None, pred_name, pred_trace, objective=self.recipe.objective)
+        usage = pred["decision"].usage
+        price = self.recipe.target.price(usage.prompt_tokens + usage.completion_tokens)
+        if pred_name is None:
+            return max(0.0, float(result) - price)
+        rules = "" if self.rules is None else f"\nRules for the instruction: {self.rules.in_words()}"
+        return dspy.Prediction(score=max(0.0, result.score - price), feedback=result.feedback + rules)
 
     def metric(self, gold: Any, pred: Any, trace: Any = None) -> float | bool:
         """The same score; with a trace, whether the whole answer is good enough for a demonstration."""
-        value = float(self.score(gold, pred))
         if trace is None:
-            return value
+            return float(self.score(gold, pred))
         refused = any(each.source == "lm" and each.cause for each in pred["decision"].stages.values())
+        value = float(metric(gold, pred, objective=self.recipe.objective))
         return value >= self.recipe.demos.threshold and not refused
 
     def trainset(self, train: Sequence[Example]) -> list[dspy.Example]:
@@ -92,10 +102,6 @@ class OptimizerTools:
 
 AS_WRITTEN = "as_written"
 """Name of the optimizer whose candidate has the prompts as written."""
-
-
-class DeadCompileError(JazzmineError):
-    """A compilation claims predictors that it never reached."""
 
 
 @dataclass(frozen=True)
@@ -217,22 +223,6 @@ def with_states(program: TurnProgram, states: States) -> TurnProgram:
     copy = program.with_policy(program.policy)
     put(states, copy)
     return copy
-
-
-def assert_alive(candidate: Candidate, base: TurnProgram) -> None:
-    """Check that a compilation reached each predictor, by demonstrations or by other instructions.
-
-    Raises:
-        DeadCompileError: a predictor has no demonstration and is worded as it was.
-    """
-    reworded = candidate.reworded(base)
-    dead = [name for name, count in candidate.demonstrations().items() if not count and name not in reworded]
-    if dead:
-        raise DeadCompileError(
-            f"The compile left {', '.join(dead)} without a demonstration, and worded as before",
-            where=candidate.name,
-            remedy="Label more turns, or take the optimizer 'none'.",
-        )
 
 
 def calls_per_turn(program: TurnProgram) -> int:

@@ -1,4 +1,4 @@
-"""Choose what ships, the program of the highest expected objective minus the price of its calls; and train it again."""
+"""Choose what ships: the highest expected objective minus the price of calls and tokens. Train it again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Contender, RunState, Verdict
 from jazzmine_dspy.optimize.steps.contenders import retrain_deciders
 
-MARGIN = 0.02
-"""Gain that one LM call a turn must bring. Candidates within this distance count as near."""
-
-PRICE = {"quality": 0.0, "cost": MARGIN, "calls": 2 * MARGIN}
+PRICE = {"quality": 0.0, "cost": 0.02, "calls": 0.04}
 """Gain of the objective that one LM call a turn must bring, by the preference of the recipe."""
 
 
@@ -47,7 +44,7 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
         # The base itself, or a local decider that learnt nothing: its expected gain is 0.
         return Verdict(each, score)
     difference = each.evaluation.shared_difference(base.evaluation, metric)
-    price = PRICE[context.recipe.prefer] * each.calls
+    price = price_of(context, each)
     if difference is None:
         return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
     gain = Gain(difference.value, difference.error)
@@ -59,6 +56,13 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
             broken = (*broken, f"a gain over the base is only {gain.probability:.0%} likely")
     worth = gain.mean - price
     return Verdict(each, score, difference, gain.mean, gain.sd, worth, broken)
+
+
+def price_of(context: RunContext, contender: Contender) -> float:
+    """What the calls and the tokens of a program have to bring, as a share of the objective."""
+    usage = contender.evaluation.usage
+    tokens = sum(usage[f"{kind}_tokens_per_turn"] or 0.0 for kind in ("prompt", "completion"))
+    return PRICE[context.recipe.prefer] * contender.calls + context.objective.price(tokens)
 
 
 def refit(context: RunContext, state: RunState) -> RunState:

@@ -8,17 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval.equality import command_keys
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.objective import has_label
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
-from jazzmine_dspy.optimize.checks import copied_turns
+from jazzmine_dspy.optimize.checks import TestTexts, texts_of
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
 from jazzmine_dspy.optimize.measuring import causes_of, evaluate_within
-from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn, named
-from jazzmine_dspy.optimize.recipe import Prefer
+from jazzmine_dspy.optimize.optimizers.instructions import InstructionRules
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn
+from jazzmine_dspy.optimize.optimizers.teleprompters import optimizer_of
+from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import PromptsFit, RunState, Tried
-from jazzmine_dspy.optimize.steps.choose import MARGIN
+from jazzmine_dspy.optimize.steps.choose import PRICE
 from jazzmine_dspy.optimize.tracked import track_candidate
 from jazzmine_dspy.program.outages import has_answer
 from jazzmine_dspy.program.prompts import states_of
@@ -44,7 +47,6 @@ def compile_prompts(context: RunContext, state: RunState) -> RunState:
 
     Raises:
         RecipeError: the language model failed on every call.
-        DeadCompileError: a candidate claims predictors that its compilation did not reach.
     """
     train, dev_a = (context.dataset.examples(role) for role in ("train", "dev_a"))
     try:
@@ -65,13 +67,15 @@ def _fit(
     base = program.with_policy("lm")
     sample = turns_to_compile_on(context, program, dev_a)
 
-    first = sample[: first_rung(len(sample))]
-    scoring = len(first) * calls_per_turn(base)
+    scoring = len(sample) * calls_per_turn(base)
 
     def allowed(calls: int) -> bool:
         return context.budget.allows(calls, keep_calls=context.calls_kept(), share_of_time=COMPILE_TIME)
 
-    make = context.optimizer or named(context.recipe.optimizer)
+    make = context.optimizer or optimizer_of(context.recipe)
+    rules = InstructionRules(
+        base, context.recipe.search.instruction_tokens, TestTexts(context.dataset).copied
+    )
     tools = OptimizerTools(
         context.recipe,
         sample,
@@ -79,6 +83,7 @@ def _fit(
         lambda calls: allowed(calls + scoring),
         context.teacher,
         context.progress.note,
+        rules,
     )
     candidates = itertools.chain([Candidate("uncompiled", base, compiled=False)], make(base, train, tools))
     tried: list[Tried] = []
@@ -90,21 +95,13 @@ def _fit(
                     f"the budget for compiling is spent before candidate {candidate.name!r}"
                 )
                 break
-            if (result := _try(context, candidate, base, first, tried)) is None:
+            if (result := _try(context, candidate, base, sample, tried, rules)) is None:
                 continue
             tried.append(result)
             is_leader = _leader(tried) is result
             context.best.prompts(result.name, result.score, result.program, best=is_leader)
-        for place in finalists([(each.candidate.compiled, each.score or 0.0) for each in tried]):
-            if len(first) == len(sample) or tried[place].scored != len(first):
-                continue
-            name = tried[place].name
-            if place and not allowed((len(sample) - len(first)) * calls_per_turn(base)):
-                context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
-                continue
-            rest, one = sample[len(first) :], tried[place]
-            tried[place] = _score(context, one.candidate, rest, _leader(tried), one.turns)
-        best = chosen(context.recipe.prefer, tried, len(sample))
+        tried = [replace(each, notes=(*each.notes, *lost_kinds(tried[0], each))) for each in tried]
+        best = chosen(context.recipe, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)
     return PromptsFit(tuple(tried), best)
@@ -116,8 +113,10 @@ def _try(
     base: TurnProgram,
     turns: Sequence[Example],
     tried: Sequence[Tried],
+    rules: InstructionRules,
 ) -> Tried | None:
-    """Score a candidate; None if it changes no prompt or holds text of test turns. The base is the first candidate.
+    """Score a candidate; None if it changes no prompt, breaks a rule, or holds text of test turns. The base is the
+    first candidate.
 
     Raises:
         LMUnansweredError: the language model answered no turn.
@@ -127,7 +126,10 @@ def _try(
         notes = candidate.notes or ("it changes no prompt",)
         context.progress.note(f"{candidate.name}: {'; '.join(notes)}")
         return None
-    if not is_base and (copied := copied_turns(candidate.program, context.dataset)):
+    if candidate.compiled and (fault := rules.fault(candidate.program)):
+        context.progress.note(f"{candidate.name} is left out: {fault}")
+        return None
+    if not is_base and (copied := rules.copied([*texts_of(states_of(candidate.program))])):
         context.progress.note(
             f"{candidate.name} is left out: its prompts hold words of {len(copied)} test turns, such as {copied[0]}"
         )
@@ -150,71 +152,56 @@ def _try(
     return result
 
 
-def first_rung(turns: int) -> int:
-    """Number of turns on which every candidate is scored; the better half is scored on the rest too.
-
-    Successive halving in two rungs (Jamieson and Talwalkar 2016). With fewer than 16 turns there is one rung.
-
-    Example:
-        >>> first_rung(60), first_rung(12)
-        (30, 12)
-    """
-    return turns if turns < _LEAST_TO_HALVE else -(-turns // 2)
-
-
-def finalists(scored: Sequence[tuple[bool, float]]) -> list[int]:
-    """Indices of the candidates to score on the remaining turns: uncompiled ones and the better half of the others.
-
-    Example:
-        >>> finalists([(False, 0.1), (True, 0.2), (True, 0.5), (True, 0.4)])
-        [0, 2, 3]
-    """
-    compiled = [place for place, (is_compiled, _) in enumerate(scored) if is_compiled]
-    ranked = sorted(compiled, key=lambda place: (-scored[place][1], place))
-    better = set(ranked[: -(-len(ranked) // 2)])
-    return [place for place, (is_compiled, _) in enumerate(scored) if not is_compiled or place in better]
-
-
-def chosen(prefer: Prefer, tried: Sequence[Tried], turns: int) -> Tried | None:
+def chosen(recipe: Recipe, tried: Sequence[Tried], turns: int) -> Tried | None:
     """Choose the candidate that is judged as a whole program, among those scored on all turns.
 
-    ``quality`` takes the highest score. ``cost`` and ``calls`` take, of those within two points of the highest score,
-    the one with the fewest tokens or calls a turn.
+    The highest score wins, after the price of calls and tokens; on a tie the first.
     """
     whole = [each for each in tried if each.score is not None and each.scored >= turns]
     if not whole:
         return tried[0] if tried else None
-    highest = max(each.score or 0.0 for each in whole)
-    near = [each for each in whole if prefer != "quality" and (each.score or 0.0) >= highest - MARGIN]
-    near = near or [each for each in whole if each.score == highest]
-    if prefer == "quality":
-        return near[0]
-    return min(near, key=lambda each: each.cost[:: 1 if prefer == "calls" else -1])
+
+    def worth(each: Tried) -> float:
+        calls, tokens = each.cost
+        return round((each.score or 0.0) - PRICE[recipe.prefer] * calls - recipe.target.price(tokens), 9)
+
+    return max(whole, key=worth)
+
+
+def lost_kinds(base: Tried, candidate: Tried) -> list[str]:
+    """The kinds of commands that a candidate gets right on fewer turns than the prompts as written, in words.
+
+    A score over all turns would not show what a rare kind loses.
+    """
+    before = {turn.example.key: _kinds_right(turn) for turn in base.turns}
+    counts: dict[str, list[int]] = {}
+    for turn in candidate.turns if candidate is not base else ():
+        for kind, right in _kinds_right(turn).items():
+            if kind in (other := before.get(turn.example.key, {})):
+                count = counts.setdefault(kind, [0, 0, 0])
+                counts[kind] = [count[0] + other[kind], count[1] + right, count[2] + 1]
+    lost = [f"{kind} {old} → {new} of {n}" for kind, (old, new, n) in sorted(counts.items()) if new < old]
+    return [f"right on fewer turns than as written: {', '.join(lost)}"] if lost else []
+
+
+def _kinds_right(turn: TurnResult) -> dict[str, bool]:
+    """For each kind of command that a turn is labelled with, whether all commands of that kind are right."""
+    said = turn.example.turn
+    given = turn.decision.commands if turn.decision is not None and not turn.degraded else ()
+    wanted = turn.example.labels.commands or ()
+    return {
+        kind: Counter(command_keys([one for one in given if one.type == kind], said))
+        == Counter(command_keys([one for one in wanted if one.type == kind], said))
+        for kind in {one.type for one in wanted}
+    }
 
 
 def _leader(tried: Sequence[Tried]) -> Tried | None:
     return max(tried, key=lambda each: each.score or 0.0, default=None)
 
 
-_LEAST_TO_HALVE = 16
-
-
-def _score(
-    context: RunContext,
-    candidate: Candidate,
-    sample: Sequence[Example],
-    best: Tried | None,
-    before: Sequence[TurnResult] = (),
-) -> Tried:
-    """Score a candidate turn by turn until the budget ends.
-
-    Args:
-        context: Of the run.
-        candidate: The candidate.
-        sample: The turns.
-        best: The best candidate so far.
-        before: Its results on other turns, which count too.
-    """
+def _score(context: RunContext, candidate: Candidate, sample: Sequence[Example], best: Tried | None) -> Tried:
+    """Score a candidate turn by turn until the budget ends; ``best`` is the best candidate so far."""
     evaluation = evaluate_within(
         context,
         f"try {candidate.name}",
@@ -224,7 +211,7 @@ def _score(
         time=COMPILE_TIME,
         best=best.score if best is not None else None,
     )
-    turns = (*before, *(evaluation.turns if evaluation is not None else ()))
+    turns = evaluation.turns if evaluation is not None else ()
     answered = [turn for turn in turns if not turn.unanswered]
     counts = {
         "degraded": sum(turn.degraded for turn in answered),

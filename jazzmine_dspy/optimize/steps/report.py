@@ -28,7 +28,7 @@ from jazzmine_dspy.optimize.interrupted import remove_unfinished
 from jazzmine_dspy.optimize.local.recall import documents
 from jazzmine_dspy.optimize.local.training import own_examples, selection_label
 from jazzmine_dspy.optimize.measuring import evaluate_within
-from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, calls_per_turn, named
+from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.optimize.recipe import RecordedPart
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, manifest_facts, run_facts
 from jazzmine_dspy.optimize.steps.contenders import BEFORE, cascade_turns
@@ -281,11 +281,6 @@ def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[E
     program = TurnProgram(context.dataset.flows, policy=Policy(deciders=(("lm", None),)))
     artifacts.bind_recall(program, context.recipe.embedder)
     program.bind(lm=resolve_lm(f"{RECORDED_PREFIX}{part.folder}"))
-    candidates = named(part.optimizer)(
-        program, context.dataset.examples("train"), OptimizerTools(context.recipe, note=context.progress.note)
-    )
-    candidate = next(candidates, None)
-    program = program if candidate is None else candidate.program
     turns: list[TurnResult] = []
     for example in examples:
         try:

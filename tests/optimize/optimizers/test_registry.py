@@ -44,6 +44,5 @@ def test_an_optimizer_of_another_package_is_one_file(
 @pytest.mark.row("O2")
 def test_the_registry_has_every_optimizer_of_ours() -> None:
     assert {
-        "none", "as_written", "labeled_few_shot", "bootstrap", "bootstrap_random_search", "knn_few_shot", "copro",
-        "miprov2", "simba", "gepa", "better_together",
+        "none", "as_written", "labeled_few_shot", "bootstrap_random_search", "miprov2", "simba", "gepa",
     } <= set(OPTIMIZERS)  # fmt: skip
