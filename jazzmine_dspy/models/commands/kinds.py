@@ -82,6 +82,7 @@ class CancelFlow(PausedFlowCommand):
 
     does = ("leave", "flow")
     lm_may_name = True
+    lm_note = "the wish is gone"
     lm_place = 1
     order = "leave"
     flag = "intent_change"
@@ -247,6 +248,7 @@ class Deny(Answer):
 
     does = ("deny", "slot")
     lm_may_name = True
+    lm_note = "no to the question, or to that value"
     cancellation = "often"
     replies = {
         "denied": "All right, I won't. What should be different?",
@@ -299,7 +301,7 @@ class Clarify(BaseCommand):
 
     does = ("ask_which", "flows")
     understood = False
-    lm_note = "flows that fit equally"
+    lm_note = "next to the letters of the flows that fit equally"
     flag = "digression"
     intent = "clarify"
     replies = {"clarify": "Which do you mean: {tasks}?"}
