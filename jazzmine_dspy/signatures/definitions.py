@@ -89,7 +89,10 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "enhanced_query": (str, "the message, readable alone"),
     "sentiment_score": (float, "-1 furious to 1 delighted, 0 unless felt"),
     "intent": (str, f"the flow of its first act, or {', '.join(OTHER_INTENTS)}"),
-    "entities": (list[EntityAnswer], "products, people, places it is about, said or referred to; numbered things with their kind; no dates, amounts"),
+    "entities": (
+        list[EntityAnswer],
+        "products, people, places it is about, said or referred to; numbered things with their kind; no dates, amounts",
+    ),
     "is_cancellation": (bool, "takes back a wish or value"),
     "is_continuation": (bool, "true for a first message; false on another flow, object or topic"),
     "flows": (list[str], "letters to start"),
