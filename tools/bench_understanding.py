@@ -39,7 +39,7 @@ from jazzmine_dspy.models.errors import JazzmineError
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))
-DOCS = ROOT / "docs" / "understanding.md"
+DOCS = ROOT / "eval" / "benchmarks" / "understanding" / "README.md"
 AWAITED = 3
 RULES = "eval/recordings/README.md"
 
@@ -185,7 +185,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dataset", type=Path, default=ROOT / "datasets" / "support")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public data")
     parser.add_argument("--out", type=Path, default=ROOT / ".cache" / "understanding.json")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/understanding.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the table into eval/benchmarks/understanding/README.md"
+    )
     parser.add_argument("--docs-file", type=Path, default=DOCS, help="another file with the markers")
     options = parser.parse_args(arguments)
     options.only = [name for name in options.only.split(",") if name]
