@@ -35,9 +35,25 @@ SHOWN = {"flow_set_exact": "flows right", "commands_exact": "commands right"}
 LEFT_OUT = "with demonstrations"
 """Systems that stand in the report only: their figures are nearly those of the systems before them."""
 IN_COLUMNS = {"p50", "p95", "p50_ms", "p95_ms"}
-"""Further figures of a benchmark that the table has as columns."""
-PARTS_OF_A_TURN = "test_step["
-"""Benchmarks that the table leaves out: it has the turn that they are parts of."""
+"""Further figures of a benchmark that the table of ``make bench`` has as columns."""
+PIDS = ("workers killed", "workers paused")
+"""Lines of ``make chaos`` with numbers of processes, which the page leaves out."""
+SPEED = {
+    "decision without a language model[local]": "decision of the local decider",
+    "decision without a language model[shipped]": "decision of the shipped program",
+    "hit": "decision from the decision cache",
+    "embedding[1]": "embedding of one message",
+    "recall[edge-1000]": "recall among 1,000 points",
+    "recall[edge-100000]": "recall among 100,000 points",
+    "turn in process[5]": "working memory of a turn in process, 5 KB",
+    "turn on redis[5]": "working memory of a turn on Redis, 5 KB",
+    "turn on redis[50]": "working memory of a turn on Redis, 50 KB",
+    "turn[in process]": "messages and trace of a turn in process",
+    "turn[sqlite file]": "messages and trace of a turn in SQLite",
+    "import in a fresh process[import jazzmine dspy]": "importing the package",
+    "loading an artefact": "loading a program",
+}
+"""The benchmarks of the page, with their names there. ``make bench`` prints the others too."""
 
 
 def main() -> None:
@@ -47,9 +63,13 @@ def main() -> None:
         report = json.loads(REPORT.read_text(encoding="utf-8"))
         blocks["figures"] = quality(report)
     if BENCH.is_file():
-        blocks["speed"] = speed(json.loads(BENCH.read_text(encoding="utf-8")))
+        blocks["speed"] = selected_speed(json.loads(BENCH.read_text(encoding="utf-8")))
     if CHAOS.is_file():
-        lines = CHAOS.read_text(encoding="utf-8").strip().splitlines()
+        lines = [
+            line
+            for line in CHAOS.read_text(encoding="utf-8").strip().splitlines()
+            if not line.startswith(PIDS)
+        ]
         short = "\n".join(line if len(line) <= 118 else f"{line[:117]}…" for line in lines)
         blocks["chaos"] = f"```text\n{short}\n```"
     for path in PAGES:
@@ -141,18 +161,36 @@ def speed(bench: dict[str, Any]) -> str:
     """Median and 95th percentile of each benchmark, in milliseconds."""
     lines = ["| benchmark | p50 ms | p95 ms | also measured |", "|---|---|---|---|"]
     for entry in bench["benchmarks"]:
-        if entry["name"].startswith(PARTS_OF_A_TURN):
-            continue
-        times = sorted(seconds * 1000 for seconds in entry["stats"]["data"])
-        p95 = times[min(len(times) - 1, int(len(times) * 0.95))]
+        p50, p95 = _percentiles(entry)
         beside = ", ".join(
             f"{key} {value:.{_places(value)}f}"
             for key, value in entry["extra_info"].items()
             if _is_number(value) and key not in IN_COLUMNS
         )
-        name = entry["name"].removeprefix("test_").replace("_", " ")
-        lines.append(f"| {name} | {statistics.median(times):.2f} | {p95:.2f} | {beside} |")
+        lines.append(f"| {_name(entry)} | {p50:.2f} | {p95:.2f} | {beside} |")
     return "\n".join(lines)
+
+
+def selected_speed(bench: dict[str, Any]) -> str:
+    """The benchmarks of the page, in its order."""
+    lines = ["| measured | p50 ms | p95 ms |", "|---|---|---|"]
+    entries = {_name(entry): entry for entry in bench["benchmarks"]}
+    for name, label in SPEED.items():
+        if name in entries:
+            p50, p95 = _percentiles(entries[name])
+            lines.append(f"| {label} | {p50:.2f} | {p95:.2f} |")
+    return "\n".join(lines)
+
+
+def _name(entry: dict[str, Any]) -> str:
+    name: str = entry["name"]
+    return name.removeprefix("test_").replace("_", " ")
+
+
+def _percentiles(entry: dict[str, Any]) -> tuple[float, float]:
+    """Median and 95th percentile in milliseconds."""
+    times = sorted(seconds * 1000 for seconds in entry["stats"]["data"])
+    return statistics.median(times), times[min(len(times) - 1, int(len(times) * 0.95))]
 
 
 def _places(value: float) -> int:
