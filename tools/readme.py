@@ -23,7 +23,7 @@ from marked_block import filled
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     ROOT / "README.md",
-    ROOT / "docs" / "method" / "figures.md",
+    ROOT / "eval" / "benchmarks" / "README.md",
     ROOT / "docs" / "understanding.md",
 )
 MESSAGES = ROOT / "docs" / "examples" / "conversation.txt"

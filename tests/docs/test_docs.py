@@ -20,7 +20,7 @@ import redis_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "conformance" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BENCHMARKS = sorted((ROOT / "eval" / "benchmarks").glob("*/README.md"))
+BENCHMARKS = sorted((ROOT / "eval" / "benchmarks").glob("**/README.md"))
 LINKED = [*PAGES, *BENCHMARKS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 COMPILED = ROOT / "optimize" / "programs" / "support" / "manifest.json"
 MADE_LATER: set[str] = set()

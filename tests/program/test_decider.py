@@ -181,7 +181,7 @@ class Fine(Decider):
         ("local", Fine, "built in"),
         ("Mine", Fine, "cannot be the name"),
         ("", Fine, "cannot be the name"),
-        ("mine", dict, "no class of Decider"),
+        ("mine", dict, "not a subclass of Decider"),
     ],
 )
 def test_what_is_no_decider_is_refused(name: str, thing: Any, message: str) -> None:

@@ -230,7 +230,7 @@ async def test_a_stale_entry_reaches_no_decision(
         assert "buy_shoes" not in found
         assert not degraded
         assert [r.getMessage() for r in caplog.records if "registry has not" in r.getMessage()] == [
-            "memory has flows that the registry has not: buy_shoes"
+            "memory has flows that the registry does not have: buy_shoes"
         ]
 
 

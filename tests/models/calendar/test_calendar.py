@@ -130,7 +130,7 @@ def test_what_a_language_model_writes_gets_its_normal_form(kind: str, written: s
         ("time", {}, "soonish", "'soonish' is no time"),
         ("time", {"min": "09:00", "max": "18:00"}, "19:30", "19:30 is too late: the last time is 18:00"),
         ("time", {"min": "09:00"}, "08:59", "08:59 is too early: the first time is 09:00"),
-        ("duration", {}, "0 days", "That is no length of time"), ("duration", {}, "P0D", "That is no length of time"),
+        ("duration", {}, "0 days", "That is not a length of time"), ("duration", {}, "P0D", "That is not a length of time"),
         ("duration", {}, "2 or 3 weeks",
          "'2 or 3 weeks' may be P2W or P3W"),
         ("duration", {}, "ages", "'ages' is no duration"),
