@@ -324,8 +324,8 @@ def compare(
 ) -> None:
     """Compare two programs on the same turns: paired tests, slices, and the turns that changed.
 
-    B is measured against A. The options --lm, --api-base, --policy and --wording apply to both. If they differ, evaluate each
-    program with --json, and compare the files.
+    B is measured against A. The options --lm, --api-base, --policy and --wording apply to both. If they differ,
+    evaluate each program with --json, and compare the files.
     """
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.datasets import load_dataset

@@ -68,7 +68,7 @@ def optimize(
         typer.Option(
             "--from",
             metavar="PROGRAM",
-            help="Start from a compiled program. It ships again unless another one is better on today's flows and turns.",
+            help="Start from a compiled program. It ships again unless another one is better on the flows and turns.",
         ),
     ] = None,
     _resume: Annotated[

@@ -60,7 +60,7 @@ def test_a_budget_in_money_needs_a_price(
     assert "price = [PROMPT, ANSWER]" in caught.value.remedy
     assert not lm.engine.requests
     assert not (tmp_path / "program").exists()
-    with pytest.raises(RecipeError, match="The price of .* is unknown"):
+    with pytest.raises(RecipeError, match=r"The price of .* is unknown"):
         plan(tiny(lm="openai/no-such-model", budget={"money": 1.0}))
     assert plan(tiny(lm="none", budget={"money": 1.0})).cost == 0
     assert plan(tiny(lm="openai/gpt-4o-mini", budget={"money": 1.0})).cost > 0
