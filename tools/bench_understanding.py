@@ -7,7 +7,7 @@ Run: make bench-understanding, or python tools/bench_understanding.py --only wit
 
 What large language models answer is read from recordings. To make one of a system (ours, few-shot, knn, soni or plain):
 
-    python tools/bench_understanding.py --ask ours --lm "deferred:FOLDER?model=NAME"  # 3: answers are awaited
+    python tools/bench_understanding.py --ask ours --lm "deferred:FOLDER?model=NAME"  # 3: answers are missing
     python tools/split_requests.py FOLDER --batches 12 --out DIR; …; python tools/split_requests.py FOLDER --join F…
     python tools/bench_understanding.py --facts ours --kind "a large language model" > FACTS.toml
     python tools/record.py FOLDER eval/recordings/understanding-ours FACTS.toml
@@ -113,7 +113,7 @@ def _sources(options: argparse.Namespace, ground: Ground) -> with_lm.Sources:
 def _ask(options: argparse.Namespace, ground: Ground) -> int:
     many, lines = with_lm.ask(options.ask, ground, options.lm, _makes(options, ground)[options.ask])
     if many:
-        print(f"{options.ask}: {many} answers are awaited, for {lines} lines of the table")
+        print(f"{options.ask}: {many} answers are missing, for {lines} lines of the table")
         return AWAITED
     print(f"{options.ask}: every request is answered")
     return 0

@@ -99,7 +99,7 @@ def test_numbers_keep_to_their_range() -> None:
     assert held.kind.check(held, 7) == "7 is not between 1 and 6"
     assert held.kind.check(slot("number", min=1), -5) == "-5 is less than 1"
     assert held.kind.check(slot("number", max=6), 6.5) == "6.5 is more than 6"
-    assert held.kind.check(held, "many") == "'many' is no number"
+    assert held.kind.check(held, "many") == "'many' is not a number"
     cups = slot("list", max=2)
     assert cups.kind.check(cups, ["cup", "plate", "fork"]) == "3 is more than 2"
     assert cups.kind.schema(cups)["maxItems"] == 2

@@ -119,7 +119,7 @@ async def test_no_id_is_empty(chat: Any) -> None:
 async def test_a_clock_that_gives_no_unix_time_is_named(make_chat: Any, by_hand: Any, time: Any) -> None:
     times = [time]
     chat = make_chat(Runtime(by_hand(), clock=lambda: times[0]))
-    with pytest.raises(InputError, match=r"clock gives .*no Unix time in seconds.*clock.*time\.time"):
+    with pytest.raises(InputError, match=r"clock gives .*not a Unix time in seconds.*clock.*time\.time"):
         await chat("hello")
     assert await chat.runtime.working_memory.get("c1") is None
     assert await chat.runtime.messages.get_conversation("c1") is None
