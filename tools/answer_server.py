@@ -29,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from answer_desk import PREFIX, ROLES, Desk, Refusal, batch_line
 
-
 MOST_BYTES = 2_000_000
 """Size of a request."""
 PARALLEL = 256
