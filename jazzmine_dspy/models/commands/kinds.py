@@ -299,7 +299,7 @@ class Clarify(BaseCommand):
 
     does = ("ask_which", "flows")
     understood = False
-    lm_note = "flows that fit equally"
+    lm_note = "after letters that fit equally"
     flag = "digression"
     intent = "clarify"
     replies = {"clarify": "Which do you mean: {tasks}?"}
