@@ -130,7 +130,6 @@ def _facts(options: argparse.Namespace, ground: Ground) -> str:
         "dataset": f"{ground.suite_path.name} {suite}, {ground.dataset.name} {ground.dataset.fingerprint[:12]}",
         "part": f"{asked}, and the test part; drawn by seed",
         "program": (with_lm.SYSTEMS | with_lm.ARMS)[system],
-        "wording": "its own" if system in ("soni", "plain") else "full",
         "kind": options.kind,
         "rules": RULES,
     }

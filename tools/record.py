@@ -2,7 +2,7 @@
 
 Run: .venv/bin/python tools/record.py FOLDER eval/recordings/NAME FACTS.toml
 
-FACTS.toml says name, measured, dataset, part, program, wording, kind, rules and date; eval/recordings/README.md tells
+FACTS.toml says name, measured, dataset, part, program, kind, rules and date; eval/recordings/README.md tells
 what each of them means. The model's name and the digests of the prompts are taken from the requests.
 """
 

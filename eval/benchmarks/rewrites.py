@@ -31,7 +31,7 @@ ANSWER = """{"enhanced_query": "It goes on.", "sentiment_score": 0, "intent": "c
 TURNS = 200
 """Turns whose prompts are counted, spread evenly."""
 FIRST = 4
-"""Candidates among which the right flow counts as recalled: as many as the brief prompt offers."""
+"""Candidates among which the right flow counts as recalled: as many as a prompt offers."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,13 +100,13 @@ def print_recall(program: TurnProgram, examples: Sequence[Example]) -> None:
 
 
 def print_tokens(flows: FlowRegistry, examples: Sequence[Example]) -> None:
-    """Print the tokens of the fused prompt in the full wording, by what it shows of the conversation."""
+    """Print the tokens of the fused prompt, by what it shows of the conversation."""
     lm = scripted_lm(lambda _: ANSWER)
-    program = TurnProgram(flows, policy=Policy(shape="fused", wording="full").named("lm")).bind(lm=lm)
+    program = TurnProgram(flows, policy=Policy(shape="fused").named("lm")).bind(lm=lm)
     artifacts.bind_recall(program, "minilm")
     shows: dict[str, Callable[[Turn], str]] = {
-        "current episode, 8 turns of the user": lambda turn: render.current_episode(turn, 8, 600),
-        "last 5 messages": lambda turn: render.last_messages(turn, 5, 600),
+        "current episode, 8 turns of the user": lambda turn: render.current_episode(turn, 8),
+        "last 5 messages": lambda turn: render.last_messages(turn, 5),
     }
     counts: dict[str, list[int]] = {name: [] for name in shows}
     for example in examples[:: max(1, len(examples) // TURNS)]:

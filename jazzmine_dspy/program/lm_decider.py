@@ -338,9 +338,11 @@ class Draft:
         read = [(answer.type, None if answer.type == START else addresses.read(answer)) for answer in clear]
         commands = [cast("Command", command) for _, command in read if command is not None]
         # Only the types: names are free text of the model, and causes are logged and stored.
-        rejected = [kind for kind, command in read if command is None] + ["clarify"] * in_doubt
+        rejected = [kind for kind, command in read if command is None]
+        fails = bool(rejected) and not commands
+        rejected += ["clarify"] * in_doubt
         reason = f"commands that do not fit the state: {', '.join(rejected)}" if rejected else ""
-        if rejected and not commands:
+        if fails:
             return record("lm", 0.0, elapsed, calls, cause=f"lm: {reason}")
         self.commands = tuple(commands)
         confidence = trust if commands else min(trust, NOTHING_FOUND)

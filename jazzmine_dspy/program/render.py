@@ -63,7 +63,8 @@ class Addresses:
         for name in (*reversed(turn.paused), *starting):
             # A flow may be named as a letter is.
             labels.setdefault(name, f"{name}_" if name in self.letters else name)
-        labels |= {name: letter for letter, name in self.letters.items() if name not in labels}
+        for letter, name in self.letters.items():
+            labels.setdefault(name, letter)
         self.flows = [
             Named(label, registry[n], self._held(n)) for n, label in labels.items() if n in registry
         ]

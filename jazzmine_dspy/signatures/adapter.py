@@ -76,7 +76,7 @@ class DecisionAdapter(dspy.JSONAdapter):
         if given is None:
             super()._prepare_response_format(lm, lm_kwargs, signature)
         else:
-            lm_kwargs["response_format"] = strict(_asked(given, signature))
+            lm_kwargs["response_format"] = sent_format(given, signature)
 
     def _call_postprocess(self, processed: Any, signature: Any, outputs: list[Any], *rest: Any) -> Any:
         # Tool calls of other signatures are their own answers.
@@ -224,14 +224,14 @@ _ADAPTER = DecisionAdapter()
 _refused: set[type] = {type(DEFAULT_CONFIG.adapter)}
 
 
-def _asked(form: Any, signature: Any) -> Any:
-    """A call's schema with those fields alone that the signature asks for."""
+def sent_format(form: Any, signature: Any) -> Any:
+    """A call's schema as it is sent: of the fields that the signature asks for, in the subset that providers take."""
     schema = form.get("json_schema", {}).get("schema") if isinstance(form, dict) else None
     if schema is None or predictor_of(signature) is None:
-        return form
+        return strict(form)
     kept = {name: held for name, held in schema["properties"].items() if name in signature.output_fields}
     shorter = {**schema, "properties": kept, "required": list(kept)}
-    return {**form, "json_schema": {**form["json_schema"], "schema": shorter}}
+    return strict({**form, "json_schema": {**form["json_schema"], "schema": shorter}})
 
 
 def _plain(value: Any) -> Any:

@@ -194,8 +194,11 @@ class CommandAnswer(_Answer):
         if isinstance(data, str):
             # A letter starts its flow.
             return {"type": data} if data in KINDS else {"type": START, "name": data}
-        kind = next(iter(data), None) if isinstance(data, dict) and "type" not in data else None
-        return {"type": kind, "name": data[kind], **data} if kind in KINDS else data
+        if not isinstance(data, dict) or "name" in data:
+            return data
+        kind = data.get("type") or next(iter(data), None)
+        # What it names may stand under the kind, or as a flow.
+        return {"type": kind, "name": data.get(kind, data.get("flow")), **data} if kind in KINDS else data
 
     def written(self) -> Any:
         """The shortest way to write it, which is the one that prompts ask for."""

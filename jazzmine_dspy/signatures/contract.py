@@ -32,6 +32,7 @@ from jazzmine_dspy.signatures.definitions import (
     SelectFlows,
     UnderstandMessage,
     instructions,
+    output_field,
 )
 
 
@@ -54,9 +55,6 @@ CONTRACTS: dict[str, Contract] = {
 
 ANSWERED = tuple(OUTPUTS)
 """Fields of an answer, those of all stages."""
-
-TOLD_BY_COMMANDS = frozenset({"intent", "is_cancellation", "flows"})
-"""What one prompt for everything does not ask for where it asks for commands: these tell it."""
 
 
 def predictor_of(signature: type[dspy.Signature]) -> str | None:
@@ -81,14 +79,11 @@ def asking(name: str, signature: type[dspy.Signature], unasked: Collection[str] 
         (['commands'], 0)
     """
     whole = CONTRACTS[name].signature
-    asked = {key for key in whole.output_fields if key not in unasked}
-    if name == "fused" and "commands" in asked:
-        asked -= TOLD_BY_COMMANDS
-    kept = {
-        key: signature.fields.get(key, own)
-        for key, own in whole.fields.items()
-        if key in asked or key in whole.input_fields
-    }
+    asked = [key for key in whole.output_fields if key not in unasked]
+    if name == "fused" and "commands" not in asked:
+        asked = [key for key in ANSWERED if key not in unasked]
+    kept = {key: signature.fields.get(key, whole.fields[key]) for key in whole.input_fields}
+    kept |= {key: signature.fields.get(key) or output_field(key, name) for key in asked}
     words = signature.instructions
     words = _own_words(name, asked) if words == _own_words(name, signature.output_fields) else words
     if list(kept) == list(signature.fields) and words == signature.instructions:

@@ -96,32 +96,53 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "is_cancellation": (bool, "takes back a wish or value"),
     "is_continuation": (bool, "true for a first message; false on another flow, object or topic"),
     "flows": (list[str], "letters to start"),
-    "commands": (list[CommandAnswer], f"letter (starts its flow), {_commands()}"),
+    "commands": (list[CommandAnswer], _commands()),
 }  # fmt: skip
 """What an answer holds: the type of each field, and what the prompts say of it."""
 
 
-def _signature(name: str, given: Collection[str], asked: Collection[str]) -> type[dspy.Signature]:
-    fields: dict[str, tuple[Any, Any]] = {key: (str, dspy.InputField(desc="")) for key in given}
-    fields |= {key: (OUTPUTS[key][0], dspy.OutputField(desc=OUTPUTS[key][1])) for key in asked}
-    if "flows" not in asked and "commands" in asked:
-        fields["commands"] = (list[CommandAnswer], dspy.OutputField(desc=_commands()))
-    made: type[dspy.Signature] = dspy.Signature(fields, instructions(asked), signature_name=name)
+TOLD_BY_COMMANDS = frozenset({"intent", "is_cancellation", "flows"})
+"""What one prompt for everything does not ask for where it asks for commands: these tell it."""
+
+
+def output_field(name: str, predictor: str = "fused") -> tuple[Any, Any]:
+    """The type of a field of an answer, and what the prompt of a predictor says of it."""
+    kind, said = OUTPUTS[name]
+    letters = "letter (starts its flow), " if (predictor, name) == ("fused", "commands") else ""
+    return kind, dspy.OutputField(desc=letters + said)
+
+
+def _signature(
+    name: str, predictor: str, given: Collection[str], asked: Collection[str]
+) -> type[dspy.Signature]:
+    fields = {key: (str, dspy.InputField(desc="")) for key in given}
+    fields |= {key: output_field(key, predictor) for key in asked}
+    words = instructions([*asked, "flows"] if predictor == "fused" else asked)
+    made: type[dspy.Signature] = dspy.Signature(fields, words, signature_name=name)
+    # Found by its name, it can be pickled.
+    made.__module__, made.__qualname__ = __name__, name
     return made
 
 
-_MEANING, _STARTED, _DONE = (*OUTPUTS,)[:6], ("flows",), ("commands",)
+_MEANING = (*OUTPUTS,)[:6]
 
-EnhanceMessage = _signature("EnhanceMessage", ("situation", "history", "context", "message"), _MEANING)
+EnhanceMessage = _signature(
+    "EnhanceMessage", "enhance", ("situation", "history", "context", "message"), _MEANING
+)
 """Says what a message means, so that it can be read alone."""
 
-SelectFlows = _signature("SelectFlows", ("about", "flows_offered", "situation", "message"), _STARTED)
+SelectFlows = _signature(
+    "SelectFlows", "select", ("about", "flows_offered", "situation", "message"), ("flows",)
+)
 """Chooses the flows that a message asks to start."""
 
 UnderstandMessage = _signature(
-    "UnderstandMessage", ("about", "flows_offered", "situation", "history", "message"), _DONE
-)
+    "UnderstandMessage", "understand",
+    ("about", "flows_offered", "situation", "history", "message"), ("commands",),
+)  # fmt: skip
 """Says what a message does to the dialogue."""
 
-DecideTurn = _signature("DecideTurn", INPUTS, (*_MEANING, *_STARTED, *_DONE))
+DecideTurn = _signature(
+    "DecideTurn", "fused", INPUTS, [name for name in OUTPUTS if name not in TOLD_BY_COMMANDS]
+)
 """Says all of it at once."""

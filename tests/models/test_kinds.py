@@ -59,18 +59,15 @@ def test_a_further_kind_is_one_file(package: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert Path(told.pop("package")).parent == package
-    assert "clear_slot, skip_slot, redo_slot (asked anew), resume_flow (name);" in told.pop("prompt")
+    assert '{"clear_slot": slot}, {"redo_slot": slot} (asked anew), cancel_flow or' in told.pop("prompt")
     assert told == {
         "kinds": len(KINDS) + 1,
         "offered at first": False,
         "offered": [
             {
                 "type": "object",
-                "properties": {
-                    "type": {"type": "string", "enum": ["redo_slot"]},
-                    "name": {"type": "string", "enum": ["guests"]},
-                },
-                "required": ["type", "name"],
+                "properties": {"redo_slot": {"type": "string"}},
+                "required": ["redo_slot"],
                 "additionalProperties": False,
             }
         ],
@@ -83,7 +80,7 @@ def test_a_further_kind_is_one_file(package: Path, tmp_path: Path) -> None:
         "wrong labels": ["Unknown slot 'gests' of the flow book_table"],
         "score": 1.0,
         "missed": 0.0,
-        "demonstration": [{"type": "redo_slot", "name": "guests"}],
+        "demonstration": [{"redo_slot": "guests"}],
     }
 
 

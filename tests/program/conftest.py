@@ -148,7 +148,8 @@ def _words(text: str) -> set[str]:
 def predictor_of(request: Request) -> str:
     """Which of the four prompts a request is."""
     text = system_text(request)
-    return next(name for name, c in CONTRACTS.items() if text.startswith(c.signature.instructions))
+    ends = "\nAnswer with one JSON object:"
+    return next(name for name, c in CONTRACTS.items() if text.startswith(c.signature.instructions + ends))
 
 
 def choose(request: Request) -> str:
@@ -166,6 +167,8 @@ def choose(request: Request) -> str:
             return fill(part["anyOf"][draw(len(part["anyOf"]))])
         if "enum" in part:
             return part["enum"][draw(len(part["enum"]))]
+        if isinstance(part["type"], list):
+            return fill({"type": part["type"][draw(len(part["type"]))]})
         if part["type"] == "object":
             return {name: fill(inner) for name, inner in part["properties"].items()}
         if part["type"] == "array":
@@ -237,6 +240,9 @@ def speak() -> Speak:
         def script(request: Request) -> Any:
             answer = known[predictor_of(request)]
             answer = answer(request) if callable(answer) else answer
+            if isinstance(answer, dict) and "enhanced_query" in answer and answer.get("flows"):
+                # One prompt for everything has the letters among the commands.
+                answer = {**answer, "commands": [*answer["flows"], *answer["commands"]]}
             return answer if isinstance(answer, str | BaseException) else json.dumps(answer)
 
         lm = scripted_lm(script, schema=schema)

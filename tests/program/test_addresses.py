@@ -1,4 +1,4 @@
-"""Slots under their flows: what the full wording offers, how answers name it, and what comes of them."""
+"""Slots under their flows: what the prompt offers, how answers name it, and what comes of them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from typing import Any
 import pytest
 from dspy.lm15 import Request
 
-from jazzmine_dspy import load, save
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
-from jazzmine_dspy.models.errors import InputError
+from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.demonstrations import to_demo
 from jazzmine_dspy.program.merge import agreed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
-from jazzmine_dspy.program.prompts import in_wording
 from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.signatures import DecisionAdapter
 from jazzmine_dspy.signatures.answers import CommandAnswer
 
 Make = Callable[..., Any]
@@ -61,13 +58,13 @@ class Listed:
 
 @pytest.fixture
 def decided(speak: Make) -> Callable[..., Any]:
-    """The decision of a turn where the language model answers this, in the full wording."""
+    """The decision of a turn where the language model answers this."""
 
     def decide(answer: dict[str, Any], recalled: str = "book call pay order away", **state: Any) -> Any:
         turn = Turn(**{"text": "…", "date": "2026-05-04"} | state)
-        lm = speak(fused=lambda _: json.dumps(ENHANCED | WHOLE | answer))
+        lm = speak(fused=ENHANCED | WHOLE | answer)
         flows = FlowRegistry(FLOWS, currency="GBP")
-        program = TurnProgram(flows, policy=Policy(wording="full").named("lm"))
+        program = TurnProgram(flows, policy=Policy().named("lm"))
         program.bind(lm=lm, recall=Listed(*recalled.split()))
         return program.decide(turn)
 
@@ -117,8 +114,8 @@ def test_values_go_to_the_flow_that_they_are_addressed_to(decided: Make) -> None
 @pytest.mark.row("U6", "U7")
 def test_slots_named_alike_are_read_by_the_type_of_their_flow(decided: Make) -> None:
     answer = {
-        "flows": ["B"],
-        "commands": said(("set_slot", "when", "tomorrow"), ("set_slot", "B.when", "half past four pm")),
+        "flows": ["A"],
+        "commands": said(("set_slot", "when", "tomorrow"), ("set_slot", "A.when", "half past four pm")),
     }
     state = {"flow": "book", "awaiting": "when", "status": "collecting_slots"}
     assert short(decided(answer, **state)) == [
@@ -147,15 +144,15 @@ def test_a_paused_flow_gets_its_values_by_name_and_corrects_what_it_holds(decide
     expected = ["resume_flow call", "correct_slot call.when 10:00", "set_slot call.phone 01514960000"]
     assert short(decided(answer, "book order", **state)) == expected
     # Offered as well, it has a letter; its name is understood all the same.
-    for name in ("B.when", "call.when"):
-        answer = {"commands": said(("resume_flow", "call", None), ("correct_slot", name, "10:00"))}
-        assert short(decided(answer, **state)) == expected[:2]
-    answer = {"commands": said(("resume_flow", "B", None), ("clear_slot", "B.when", None))}
+    # It has no letter, although recall finds it as well.
+    answer = {"commands": said(("resume_flow", "call", None), ("correct_slot", "call.when", "10:00"))}
+    assert short(decided(answer, **state)) == expected[:2]
+    answer = {"commands": said(("resume_flow", "call", None), ("clear_slot", "call.when", None))}
     assert short(decided(answer, **state)) == ["resume_flow call", "clear_slot call.when"]
 
 
 @pytest.mark.row("U6")
-@pytest.mark.parametrize("name", ["A.guests", "book.guests", "guests", " guests "])
+@pytest.mark.parametrize("name", ["book.guests", "guests", " guests "])
 def test_the_running_flow_may_be_named_in_any_way(decided: Make, name: str) -> None:
     answer = {"commands": said(("set_slot", name, 4))}
     assert short(decided(answer, flow="book", awaiting="guests")) == ["set_slot guests 4"]
@@ -202,23 +199,28 @@ def test_a_no_may_name_what_is_to_change_and_leaving_a_paused_flow(decided: Make
         "confirming": {"flow": "book", "action": "Book?"},
     }
     assert short(decided({"commands": said(("deny", "when", None))}, **open_to)) == ["deny when"]
-    assert short(decided({"commands": said(("deny", "A.guests", None))}, **open_to)) == ["deny guests"]
+    assert short(decided({"commands": said(("deny", "book.guests", None))}, **open_to)) == ["deny guests"]
     assert short(decided({"commands": said(("deny", "B.phone", None))}, **open_to)) == ["deny"]
     assert short(decided({"commands": said(("deny", None, None))}, **open_to)) == ["deny"]
     paused = {"flow": "book", "paused": ["call", "pay"]}
     assert short(decided({"commands": said(("cancel_flow", "call", None))}, **paused)) == ["cancel_flow call"]
-    assert short(decided({"commands": said(("cancel_flow", "C", None))}, **paused)) == ["cancel_flow pay"]
+    assert short(decided({"commands": said(("cancel_flow", "pay", None))}, **paused)) == ["cancel_flow pay"]
     assert short(decided({"commands": said(("cancel_flow", None, None))}, **paused)) == ["cancel_flow"]
 
 
-@pytest.mark.row("U4")
+@pytest.mark.row("U4", "F11")
 def test_doubt_between_flows_asks_which(decided: Make) -> None:
-    decision = decided({"flows": ["D?", "E?"], "intent": "clarify"})
+    decision = decided({"commands": ["D", "E", "clarify", {"set_slot": "D.dish", "value": "pie"}]})
     assert decision.selection.clarify == ["order", "away"]
+    assert decision.selection.flows == []
     assert [c.type for c in decision.commands] == ["clarify"]
-    assert short(decided({"flows": ["D?"]})) == ["start_flow order"]
-    # The brief wording knows no doubt: a mark there is what the model invented.
-    assert "D?" not in TurnProgram().fused.signature.output_fields["flows"].json_schema_extra["desc"]
+    assert decision.enhancement.intent == "clarify"
+    assert not decision.stages["understand"].refused
+    assert short(decided({"commands": ["D"]})) == ["start_flow order"]
+    # Of one flow there is nothing to ask: what is left counts.
+    alone = decided({"commands": ["D", "clarify"]})
+    assert short(alone) == ["start_flow order"]
+    assert alone.stages["understand"].refused == ("commands that do not fit the state: clarify",)
 
 
 def test_letters_are_those_of_the_prompt_although_a_head_orders_candidates_anew(
@@ -226,12 +228,10 @@ def test_letters_are_those_of_the_prompt_although_a_head_orders_candidates_anew(
 ) -> None:
     """The local decider chooses first, by another order; the prompt has recall's, and its letters are read by that."""
     lm = speak(
-        fused=lambda _: json.dumps(
-            ENHANCED | {"flows": ["B"], "commands": said(("set_slot", "B.phone", "123456"))}
-        )
+        fused=lambda _: ENHANCED | {"flows": ["B"], "commands": said(("set_slot", "B.phone", "123456"))}
     )
     flows = FlowRegistry(FLOWS)
-    program = TurnProgram(flows, policy=Policy(wording="full"))
+    program = TurnProgram(flows, policy=Policy())
     chosen = SelectionOutput(("call",), 1.0, (("call", 0.9), ("book", 0.1)))
     program.bind(lm=lm, recall=Listed("book", "call"), embedder=letters(), heads={"select": judge(chosen)})
     assert short(program.decide(text="have somebody call me on 123456")) == [
@@ -251,8 +251,9 @@ def prompt_of(turn: Turn, recalled: Listed, speak: Make, **policy: Any) -> Reque
     return request
 
 
-@pytest.mark.row("U3")
-def test_slots_of_all_flows_are_listed_under_them(speak: Make) -> None:
+@pytest.mark.row("U3", "F8")
+def test_slots_stand_under_their_flows(speak: Make) -> None:
+    """What runs has no letter, and neither has what is paused; all of them have their slots."""
     turn = Turn(
         text="…",
         flow="book",
@@ -260,29 +261,30 @@ def test_slots_of_all_flows_are_listed_under_them(speak: Make) -> None:
         paused=["pay"],
         paused_slots={"pay": {"tip": True}},
     )
-    shown = user_text(prompt_of(turn, Listed("order", "book", "call", "away"), speak, wording="full"))
-    slots = shown.partition("slots: ")[2].partition("situation: ")[0].splitlines()
-    assert slots == [
-        "book [running]:",
-        "- when (date, such as 2026-03-14, held)",
-        "- guests (number, such as 3, from 1, up to 9)",
-        "A order:",
-        "- A.dish (choice: soup | pie)",
-        "C call:",
-        "- C.when (time, such as 18:30): At what time",
-        "- C.phone (phone, such as +441514960000)",
-        "D away:",
-        "- D.dish (choice: pie | cake)",
-        "pay:",
-        "- pay.amount (money, such as 12.50 EUR)",
-        "- pay.tip (boolean, held)",
+    shown = user_text(prompt_of(turn, Listed("order", "book", "call", "away"), speak))
+    flows = shown.partition("flows_offered: ")[2].partition("situation: ")[0].splitlines()
+    assert flows == [
+        "running book (when date; guests number)",
+        "paused pay (amount money; tip boolean)",
+        "A order: Order a dish. (dish soup|pie)",
+        "B call (when; phone)",
+        "C away (dish)",
     ]
-    assert "paused pay (tip=" in shown
-    assert "amounts are in GBP where no currency is said" in shown
-    assert "B book [running]: Book a table." in shown
-    brief = user_text(prompt_of(turn, Listed("order", "book", "call", "away"), speak))
-    assert "GBP" not in brief
-    assert "[running]" not in brief
+    assert "paused pay (tip=true)" in shown
+    assert shown.count("currency GBP") == 1
+    idle = user_text(prompt_of(Turn(text="…"), Listed("order", "call", "away"), speak))
+    assert "C away: Take food away. (dish pie|cake)" in idle
+    assert "GBP" not in idle
+
+
+@pytest.mark.row("S5")
+def test_what_the_business_is_is_told_where_the_registry_says_it(speak: Make) -> None:
+    lm = speak()
+    for about in ("", "a bistro"):
+        flows = FlowRegistry(FLOWS, about=about)
+        TurnProgram(flows, policy=Policy().named("lm")).bind(lm=lm, recall=Listed("book")).decide(text="hi")
+    without, told = map(user_text, lm.engine.requests)
+    assert told == f"about: a bistro\n{without}"
 
 
 def test_a_flow_named_like_a_letter_is_told_apart() -> None:
@@ -291,7 +293,7 @@ def test_a_flow_named_like_a_letter_is_told_apart() -> None:
     )
     called = Addresses(Turn(text="…", paused=["B"]), flows, ["A", "A"])
     assert len({one.address for one in called.slots}) == len(called.slots) == 2
-    read = called.read(CommandAnswer(type="set_slot", name=called.slots[1].address, value="v"))
+    read = called.read(CommandAnswer(type="set_slot", name=called.slots[0].address, value="v"))
     assert read is not None
     assert read.owner == "B"
 
@@ -299,7 +301,7 @@ def test_a_flow_named_like_a_letter_is_told_apart() -> None:
 @pytest.mark.row("U6")
 @pytest.mark.parametrize("shape", ["fused", "staged"])
 def test_a_model_that_answers_with_the_labels_gets_every_turn_right(shape: Any) -> None:
-    """The full wording can say whatever the labels of the shipped dataset say."""
+    """An answer can say whatever the labels of the shipped dataset say."""
     shop = load_dataset(SHOP)
     examples = [e for e in shop.examples("dev_a", "dev_b") if e.labels.commands is not None]
     wanted: Listed = Listed()
@@ -313,7 +315,7 @@ def test_a_model_that_answers_with_the_labels_gets_every_turn_right(shape: Any) 
         blank: dict[str, Any] = ENHANCED | WHOLE
         return json.dumps({key: given.get(key, blank[key]) for key in outputs})
 
-    policy = Policy(wording="full", shape=shape).named("lm")
+    policy = Policy(shape=shape).named("lm")
     program = TurnProgram(shop.flows, policy=policy).bind(lm=scripted_lm(script), recall=wanted)
     wrong = []
     for example in examples:
@@ -336,54 +338,26 @@ def _is(signature: Any, request: Request) -> bool:
 # --- the schema, and what is kept ----------------------------------------------------------------------------
 
 
-@pytest.mark.row("L1")
-def test_the_schema_offers_the_addresses_by_what_each_flow_holds(speak: Make) -> None:
+@pytest.mark.row("L1", "F8")
+def test_the_schema_has_the_kinds_that_the_state_allows_and_the_letters(speak: Make) -> None:
     turn = Turn(
-        text="…",
-        flow="book",
-        slots={"when": "2026-05-05"},
-        paused=["call"],
+        text="…", flow="book", slots={"when": "2026-05-05"}, paused=["call", "away"],
         paused_slots={"call": {"phone": "1"}},
-    )
-    schema = response_schema(prompt_of(turn, Listed("call", "pay"), speak, wording="full"))
+    )  # fmt: skip
+    schema = response_schema(prompt_of(turn, Listed("call", "pay", "order"), speak))
     assert schema is not None
-    offered: dict[str, set[Any]] = {}
-    for option in schema["properties"]["commands"]["items"]["anyOf"]:
-        name = option["properties"].get("name", {})
-        names = [v for part in (name, *name.get("anyOf", ())) for v in part.get("enum", ())]
-        for kind in option["properties"]["type"]["enum"]:
-            offered.setdefault(kind, set()).update(names)
-    assert offered["set_slot"] == {"guests", "A.when", "B.amount", "B.tip"}
-    assert offered["correct_slot"] == {"when", "A.phone"}
-    assert offered["clear_slot"] == {"when", "A.phone"}
-    assert offered["cancel_flow"] == offered["resume_flow"] == {"call"}
-    assert schema["properties"]["flows"]["items"]["enum"] == ["A", "B", "A?", "B?"]
+    *forms, alone = schema["properties"]["commands"]["items"]["anyOf"]
+    assert [next(iter(form["properties"])) for form in forms] == [
+        "set_slot", "clear_slot", "cancel_flow", "resume_flow",
+    ]  # fmt: skip
+    assert alone["enum"][:2] == ["A", "B"]
+    assert {"cancel_flow", "deny", "ask", "clarify"} <= {*alone["enum"]}
+    assert not {"affirm", "skip_slot", "C"} & {*alone["enum"]}
 
 
-@pytest.mark.row("O1")
-def test_the_wording_counts_only_where_it_is_not_brief(registry: FlowRegistry, tmp_path: Path) -> None:
-    plain, full = TurnProgram(registry), TurnProgram(registry, policy=Policy(wording="full"))
-    assert "wording" not in plain.policy.model_dump(mode="json")
-    assert plain.policy == Policy.model_validate(plain.policy.model_dump(mode="json"))
-    assert full.fingerprint != plain.fingerprint
-    assert in_wording(full, "brief").fingerprint == plain.fingerprint
-    assert in_wording(plain, "full").fingerprint == full.fingerprint
-    for program, name in ((plain, "brief"), (full, "full")):
-        loaded = load(save(program, tmp_path / name, name=name, facts={}, run={}))
-        assert loaded.policy.wording == name
-        written = DecisionAdapter().format_system_message(loaded.fused.signature)
-        assert written == DecisionAdapter().format_system_message(program.fused.signature)
-    assert "wording" not in (tmp_path / "brief" / "policy.json").read_text("utf-8")
-    state = TurnProgram(registry)
-    state.load_state(full.dump_state())
-    assert state.fingerprint == full.fingerprint
-
-
-def test_demonstrations_are_not_put_into_another_wording(registry: FlowRegistry) -> None:
-    import dspy
-
-    program = TurnProgram(registry)
-    program.fused.demos = [dspy.Example(message="x", flows=[])]
-    assert in_wording(program, "brief").fused.demos
-    with pytest.raises(InputError, match="demonstrations of fused are in the brief wording"):
-        in_wording(program, "full")
+@pytest.mark.row("A3")
+def test_a_program_that_names_a_wording_is_refused(registry: FlowRegistry, tmp_path: Path) -> None:
+    state = TurnProgram(registry).dump_state()
+    state["policy"]["wording"] = "full"
+    with pytest.raises(ArtifactError, match=r"wording.*jazzmine-dspy optimize"):
+        TurnProgram(registry).load_state(state)

@@ -20,7 +20,7 @@ ADVICE = "A lantern is an order."
 REGISTRY = FlowRegistry([{"name": "order_lantern", "description": "Order a lantern."}])
 PLAIN = {
     "enhanced_query": "lantern", "sentiment_score": 0, "intent": "x", "entities": [],
-    "is_cancellation": False, "is_continuation": True, "commands": [{"type": "ask"}],
+    "is_cancellation": False, "is_continuation": True,
 }  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def answer(request: Request) -> str:
         if "JSON" in system_text(request):
             return json.dumps({"discussion": "x", "advice": json.loads(advice)})
         return f"[[ ## discussion ## ]]\nx\n\n[[ ## advice ## ]]\n{advice}\n\n[[ ## completed ## ]]"
-    return json.dumps({**PLAIN, "flows": ["A"] if f"hint_: {ADVICE}" in user_text(request) else []})
+    return json.dumps({**PLAIN, "commands": ["A" if f"hint_: {ADVICE}" in user_text(request) else "ask"]})
 
 
 def chose(_: Any, prediction: dspy.Prediction) -> float:

@@ -17,7 +17,7 @@ from jazzmine_dspy.program.lm_requests import request_for
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.state import TurnState
-from jazzmine_dspy.signatures.schema import is_full, static_format, strict
+from jazzmine_dspy.signatures.schema import static_format, strict
 from large_catalogue import catalogue
 from strict_schema import format_problems
 
@@ -64,13 +64,12 @@ def states() -> list[TurnState]:
 
 
 @pytest.mark.row("L1")
-@pytest.mark.parametrize("wording", ["brief", "full"])
 @pytest.mark.parametrize("predictor", PREDICTORS)
-def test_every_schema_of_a_program_fits_the_published_subset(predictor: str, wording: Any) -> None:
+def test_every_schema_of_a_program_fits_the_published_subset(predictor: str) -> None:
     sizes = set()
     for state in states():
-        for top_k in (1, 4, 8) if wording == "brief" else (8,):
-            policy = Policy(top_k=top_k, wording=wording)
+        for top_k in (1, 4, 8):
+            policy = Policy(top_k=top_k)
             given = request_for(replace(state, policy=policy), predictor).config["response_format"]
             sent = strict(given)
             assert format_problems(sent) == []
@@ -84,13 +83,11 @@ def test_every_schema_of_a_program_fits_the_published_subset(predictor: str, wor
 
 
 @pytest.mark.row("L1")
-@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("predictor", PREDICTORS)
-def test_the_schema_for_all_turns_fits_it_too_and_does_not_change(predictor: str, full: bool) -> None:
-    sent = strict(static_format(predictor, full=full))
+def test_the_schema_for_all_turns_fits_it_too_and_does_not_change(predictor: str) -> None:
+    sent = strict(static_format(predictor))
     assert format_problems(sent) == []
-    assert sent == strict(static_format(predictor, full=full))
-    assert is_full(sent) is full
+    assert sent == strict(static_format(predictor))
 
 
 @pytest.mark.row("L1")
@@ -109,8 +106,32 @@ def test_what_a_slot_type_asks_for_is_kept(kind: str) -> None:
     assert fitting
     schema = jsonschema.Draft202012Validator(strict(given)["json_schema"]["schema"])
     for value in fitting:
-        schema.validate({"commands": [{"type": "set_slot", "name": "s0", "value": value}]})
-    assert not schema.is_valid({"commands": [{"type": "set_slot", "name": "other", "value": fitting[0]}]})
+        schema.validate({"commands": [{"set_slot": "s0", "value": value}]})
+    assert not schema.is_valid({"commands": [{"set_slot": "s0"}]})
+    assert not schema.is_valid({"commands": [{"set_slot": "s0", "value": None}]})
+
+
+@pytest.mark.row("L1", "P5")
+def test_the_schema_repeats_nothing_that_the_prompt_lists() -> None:
+    """A form for each kind of command, whatever the number of slots and options; letters are its only names."""
+    rng = random.Random(3)
+    small, large = registry(8, rng), registry(8, rng)
+    sizes = []
+    for flows, names in ((small, list(small)), (large, list(large))):
+        turn = Turn(text="ten", flow="f0", status="in_flow")
+        state = TurnState(turn, flows, recalled=tuple(Recalled(name, 0.5) for name in names))
+        call = request_for(state, "fused")
+        text = json.dumps(strict(call.config["response_format"]))
+        assert '"s0"' not in text
+        assert not any(
+            option in text for flow in flows.values() for slot in flow.slots for option in slot.options
+        )
+        forms = call.config["response_format"]["json_schema"]["schema"]["properties"]["commands"]["items"][
+            "anyOf"
+        ]
+        assert forms[-1]["enum"][:7] == list("ABCDEFG")
+        sizes.append(len(forms))
+    assert max(sizes) <= 4
 
 
 FOREIGN: list[dict[str, Any]] = [

@@ -12,12 +12,12 @@ from dspy.lm15 import Request
 
 import jazzmine_dspy
 from jazzmine_dspy.datasets import check_dataset, write_splits
-from jazzmine_dspy.datasets.demos import _outputs
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import COMMAND_KINDS, FlowRegistry, Turn
 from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
 
@@ -45,8 +45,7 @@ def _program(requests: list[Request]) -> TurnProgram:
                 "entities": [],
                 "is_cancellation": again,
                 "is_continuation": again,
-                "flows": [] if again else ["A"],
-                "commands": [AGAIN if again else FIRST],
+                "commands": [AGAIN] if again else ["A", FIRST],
             }
         )
 
@@ -79,7 +78,7 @@ def main() -> None:
     offered = [
         option
         for option in response_schema(requests[-1])["properties"]["commands"]["items"]["anyOf"]  # type: ignore[index]
-        if option["properties"]["type"]["enum"] == ["redo_slot"]
+        if "redo_slot" in option.get("properties", ())
     ]
     told = {
         "package": str(Path(jazzmine_dspy.__file__).parent),
@@ -96,7 +95,7 @@ def main() -> None:
         "wrong labels": _check([{**AGAIN, "name": "gests"}]),
         "score": score_turn(second.decision, labels, turn)["command_f1/redo_slot"].value,
         "missed": score_turn(first.decision, labels, turn)["command_f1/redo_slot"].value,
-        "demonstration": _outputs(labels, [])["commands"],
+        "demonstration": Addresses(turn, FlowRegistry.from_yaml("flows.yaml")).written(labels.commands or ()),
     }
     json.dump(told, sys.stdout)
 

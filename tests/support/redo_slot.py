@@ -16,7 +16,7 @@ class RedoSlot(SlotCommand):
 
     lm_note = "asked anew"
     intent = "second thoughts"
-    cancellation = "often"
+    cancellation = "always"
     replies = {"redo_slot": "Let's have that again."}
 
     @classmethod

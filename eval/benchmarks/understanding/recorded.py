@@ -14,7 +14,6 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy import eval as scoring
-from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.metrics import TurnScores, mean
@@ -24,8 +23,8 @@ from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
+from understanding.adapters import asking
 from understanding.ground import Ground
 from understanding.peers import Plain
 from understanding.rehearsal import Staged, judged
@@ -78,10 +77,8 @@ class Answered:
 
 
 def ours(flows: FlowRegistry, lm: dspy.LM) -> TurnProgram:
-    """This project's prompts in the full wording, asked of every turn, nothing compiled."""
-    program = TurnProgram(flows, policy=Policy(wording="full")).with_policy("lm")
-    bind_recall(program, "minilm")
-    return program.bind(lm=lm)
+    """This project's prompt, asked of every turn, nothing compiled."""
+    return asking(flows).bind(lm=lm)
 
 
 def plain(flows: FlowRegistry, lm: dspy.LM) -> Plain:

@@ -42,9 +42,10 @@ class Counting(Wrapper):
 
 
 def tokens_of(request: Request) -> int:
-    """Tokens of the messages and of the schema, which services put into the prompt."""
+    """Tokens of the messages and of the schema as compact JSON, which services put into the prompt."""
     schema = response_schema(request)
-    texts = [each["content"] for each in chat_messages(request)] + ([json.dumps(schema)] if schema else [])
+    written = [json.dumps(schema, separators=(",", ":"))] if schema else []
+    texts = [each["content"] for each in chat_messages(request)] + written
     return sum(map(count, texts))
 
 

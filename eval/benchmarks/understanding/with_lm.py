@@ -14,7 +14,7 @@ from understanding.figures import Figure, by_part, figure
 from understanding.ground import Ground
 from understanding.recorded import LINES, Answered, Make, answered, asked_of
 
-SECTION = "large LM, `full` wording, nothing compiled (recorded)"
+SECTION = "large LM, nothing compiled (recorded)"
 OTHERS = "other systems, the same turns and the same kind of large LM (recorded)"
 ORDER = ("suite-turns", "test-turns", "suite-conversations")
 TITLES = {

@@ -1,0 +1,108 @@
+"""The same turns through the adapter of programs and those of DSPy: the tokens of each, and the requests to answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dspy
+import numpy as np
+from dspy.adapters.json_adapter import _get_structured_outputs_response_format
+
+from jazzmine_dspy.artifacts import bind_recall
+from jazzmine_dspy.models.base import canonical_json, sha256
+from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.deadline import Deadline
+from jazzmine_dspy.program.deciding import read
+from jazzmine_dspy.program.lm_requests import request_for
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures import DecisionAdapter
+from jazzmine_dspy.signatures.adapter import sent_format
+from understanding.tokens import count
+
+ADAPTERS: dict[str, dspy.Adapter] = {
+    "DecisionAdapter": DecisionAdapter(),
+    "JSONAdapter": dspy.JSONAdapter(),
+    "XMLAdapter": dspy.XMLAdapter(),
+    "ChatAdapter": dspy.ChatAdapter(),
+}
+
+
+class Sent(NamedTuple):
+    """What an adapter sends for a turn."""
+
+    key: str
+    messages: list[dict[str, Any]]
+    response_format: dict[str, Any] | None
+
+    @property
+    def tokens(self) -> tuple[int, int, int]:
+        """Of the system message, of the others, and of the schema."""
+        system = [each["content"] for each in self.messages if each["role"] == "system"]
+        others = [each["content"] for each in self.messages if each["role"] != "system"]
+        schema = self.response_format["json_schema"]["schema"] if self.response_format else None
+        written = "" if schema is None else json.dumps(schema, separators=(",", ":"))
+        return sum(map(count, system)), sum(map(count, others)), count(written)
+
+    def request(self, model: str, adapter: str) -> str:
+        """A line of the batch format."""
+        body: dict[str, Any] = {"model": model, "messages": self.messages, "temperature": 0}
+        body |= {"response_format": self.response_format} if self.response_format else {}
+        line = {
+            "custom_id": sha256([adapter, body]),
+            "method": "POST",
+            "url": "/v1/chat/completions",
+            "body": body,
+        }
+        return canonical_json(line)
+
+
+def asking(flows: FlowRegistry) -> TurnProgram:
+    """A program that asks a language model for every turn, with its prompts as written."""
+    program = TurnProgram(flows, policy=Policy(deciders=(("lm", None),)))
+    bind_recall(program, "minilm")
+    return program
+
+
+def sent(program: TurnProgram, adapter: str, turns: Iterable[tuple[str, Turn]]) -> Iterator[Sent]:
+    """What an adapter sends for turns, with no language model asked."""
+    signature, one = program.fused.signature, ADAPTERS[adapter]
+    for key, turn in turns:
+        call = request_for(read(program, turn, (), Deadline(None)), "fused")
+        inputs = dict(call.inputs)
+        form: dict[str, Any] | None = None
+        if isinstance(one, DecisionAdapter):
+            form = sent_format(call.config["response_format"], signature)
+        elif type(one) is dspy.JSONAdapter:
+            schema = _get_structured_outputs_response_format(signature).model_json_schema()
+            form = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "strict": True, "schema": schema},
+            }
+        yield Sent(key, one.format(signature, demos=[], inputs=inputs), form)
+
+
+def row(name: str, turns: Sequence[Sent]) -> str:
+    """A line of the table: means of all turns, and how long the longest twentieth begins."""
+    parts = np.array([each.tokens for each in turns])
+    totals = parts.sum(axis=1)
+    system, user, schema = parts.mean(axis=0)
+    return (
+        f"| {name} | {len(turns)} | {system:,.0f} | {user:,.0f} | {schema:,.0f} | {totals.mean():,.0f} "
+        f"| {np.quantile(totals, 0.95):,.0f} |"
+    )
+
+
+HEAD = "| turns of | n | system | user | schema | all | p95 |\n|---|---|---|---|---|---|---|"
+
+
+def write_requests(folder: Path, adapter: str, turns: Sequence[Sent], model: str) -> Path:
+    """Write the requests of an adapter, to be answered later; the file."""
+    file = folder / adapter / "requests.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{each.request(model, adapter)}\n" for each in turns), "utf-8")
+    return file
