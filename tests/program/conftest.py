@@ -148,7 +148,7 @@ def _words(text: str) -> set[str]:
 def predictor_of(request: Request) -> str:
     """Which of the four prompts a request is."""
     text = system_text(request)
-    ends = "\nAnswer with one JSON object:"
+    ends = "\nAnswer as JSON:"
     return next(name for name, c in CONTRACTS.items() if text.startswith(c.signature.instructions + ends))
 
 

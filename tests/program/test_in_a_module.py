@@ -77,7 +77,7 @@ def test_gepa_reflects_on_nothing_but_the_predictors_that_are_asked(
     reflected = [
         "\n".join(texts(call.body, "user"))
         for call in server.calls
-        if "Answer with one JSON object:" not in "\n".join(texts(call.body, "system"))
+        if "Answer as JSON:" not in "\n".join(texts(call.body, "system"))
     ]
     asked = program.fused.signature.instructions.splitlines()[0]
     assert reflected

@@ -118,7 +118,7 @@ def test_mipro_writes_instructions_and_tries_them_with_the_bound_model(
     assert asked(server) == {"bound"}
     systems = ["\n".join(texts(call.body, "system")) for call in server.calls]
     assert any("proposed_instruction" in system for system in systems)
-    assert any(CAREFUL in system and "Answer with one JSON object:" in system for system in systems)
+    assert any(CAREFUL in system and "Answer as JSON:" in system for system in systems)
 
 
 @pytest.mark.row("L2")
