@@ -12,11 +12,11 @@ from dspy.lm15 import Request
 
 import jazzmine_dspy
 from jazzmine_dspy.datasets import check_dataset, write_splits
-from jazzmine_dspy.datasets.demos import _outputs
 from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import COMMAND_KINDS, FlowRegistry, Turn
 from jazzmine_dspy.models.labels import Labels
+from jazzmine_dspy.program.demonstrations import _outputs
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
