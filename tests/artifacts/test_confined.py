@@ -169,7 +169,7 @@ json_values = st.recursive(
 
 @pytest.mark.row("A3")
 @pytest.mark.fuzz
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.dictionaries(st.sampled_from(KEYS), json_values, min_size=1, max_size=3))
 def test_whatever_a_sealed_manifest_holds_is_taken_or_refused(folder: Path, changes: dict[str, Any]) -> None:
     kept = (folder / "manifest.json").read_bytes()
@@ -190,7 +190,7 @@ def test_whatever_a_sealed_manifest_holds_is_taken_or_refused(folder: Path, chan
 
 @pytest.mark.row("A3")
 @pytest.mark.fuzz
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=json_values)
 def test_a_manifest_of_any_json_is_refused(folder: Path, data: Any) -> None:
     if isinstance(data, dict):
@@ -207,7 +207,7 @@ def test_a_manifest_of_any_json_is_refused(folder: Path, data: Any) -> None:
 
 @pytest.mark.row("A3")
 @pytest.mark.fuzz
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(["program.json", "policy.json"]), data=json_values)
 def test_whatever_a_sealed_file_holds_is_taken_or_refused(folder: Path, name: str, data: Any) -> None:
     kept = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -37,7 +37,7 @@ def _in_scope(found: Any, trained: TrainedHead) -> float:
     return right / len(turns)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_head_trained_on_shuffled_labels_falls_to_chance(fitted_support: Any) -> None:
     """Guards against answers that reach the head by another way than the labels it is trained on."""
     train = fitted_support.dataset.examples("train")

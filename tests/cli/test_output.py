@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+COMMANDS = ("init", "optimize", "evaluate", "report", "decide", "chat", "doctor")
 HEAVY = ("dspy", "mlflow", "qdrant_client", "fastembed", "sklearn", "scipy", "numpy", "litellm", "redis")
 
 
@@ -27,32 +28,27 @@ def _process(code: str, folder: Path, **env: str) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.parametrize(
-    "command", ["", *["init", "optimize", "evaluate", "report", "decide", "chat", "doctor"]]
-)
 @pytest.mark.row("A5")
-def test_help_imports_nothing_heavy(command: str, tmp_path: Path) -> None:
-    args = [*command.split(), "--help"]
+def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     code = f"""
 import sys
 from jazzmine_dspy.cli import app
-try:
-    app({args!r})
-except SystemExit as end:
-    assert end.code == 0, end.code
-print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+for command in [[], *([name] for name in {COMMANDS!r})]:
+    try:
+        app([*command, "--help"])
+    except SystemExit as end:
+        assert end.code == 0, (command, end.code)
+    found = [name for name in {HEAVY!r} if name in sys.modules]
+    assert not found, (command, found)
 """
     done = _process(code, tmp_path)
-    assert done.stderr.splitlines()[-1] == "[]", done.stderr
-    assert "--json" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("--help") >= 1 + len(COMMANDS)
 
 
 def test_every_command_takes_json(run: Any) -> None:
     groups = ("datasets check", "datasets stats", "flows check", "flows sync")
-    for command in (
-        *["init", "optimize", "evaluate", "report", "decide", "chat", "doctor"],
-        *groups,
-    ):
+    for command in (*COMMANDS, *groups):
         assert "--json" in run(*command.split(), "--help").out, command
 
 

@@ -314,7 +314,7 @@ QUESTIONS = (
 
 @pytest.mark.fuzz
 @pytest.mark.row("E16", "U18")
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(TURN, max_size=8))
 def test_any_talk_has_one_question_at_most_and_one_offer(turns: list[Any]) -> None:
     talk = Felt()

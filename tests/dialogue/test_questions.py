@@ -178,7 +178,7 @@ def questions(state: WorkingMemory, step: NextStep) -> set[str]:
 
 @pytest.mark.fuzz
 @pytest.mark.row("U18", "U11")
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(TALK)
 def test_any_talk_gets_a_typed_step_and_no_question_four_times(turns: list[list[Any]]) -> None:
     state = WorkingMemory(conversation_id="c1", user_id="u1")

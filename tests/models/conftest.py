@@ -55,7 +55,8 @@ def strategy(annotation: Any, metadata: typing.Sequence[Any] = ()) -> st.SearchS
     if annotation == JsonData or annotation is Any:
         return JSON
     if origin is typing.Annotated:
-        return strategy(args[0], args[1:])
+        # A bound may stand by itself or in a field's.
+        return strategy(args[0], [bound for each in args[1:] for bound in getattr(each, "metadata", [each])])
     if origin in (types.UnionType, typing.Union):
         return st.one_of(*(strategy(arg, metadata) for arg in args))
     if origin is typing.Literal:

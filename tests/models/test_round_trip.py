@@ -26,7 +26,7 @@ def back(held: BaseModel) -> BaseModel:
 
 
 @pytest.mark.row("M5")
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_model_comes_back(model: type[BaseModel], values_of: Values, data: st.DataObject) -> None:
     held = data.draw(values_of(model))

@@ -176,7 +176,7 @@ def test_new_flows_beside_the_compiled_ones_take_nothing_off_topic(embedder: Fas
 
 
 @pytest.mark.row("A9")
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_ten_registries_of_public_data(embedder: FastembedEmbedder) -> None:
     """Of 300 messages off topic at most 20 start a flow; and as many in scope start theirs as by the floor, or more."""

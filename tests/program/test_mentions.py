@@ -78,8 +78,10 @@ def test_a_denied_task_and_a_yes_to_nothing_start_nothing(registry: str, text: s
 
 
 @pytest.mark.row("U19")
-@pytest.mark.parametrize("program", ["support", "base"])
-@pytest.mark.parametrize("name", ["ten_c", "ten_d", "ten_e"])
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [("ten_c", "support"), ("ten_d", "support"), ("ten_e", "support"), ("ten_e", "base")],
+)
 def test_the_newest_cases_by_others_hold_no_grave_one(name: str, program: str) -> None:
     assert [one.case["turn"]["text"] for one in judged(name, program) if one.grave] == []
 

@@ -90,7 +90,7 @@ def of(kind: Any, commands: list[Command]) -> list[Any]:
 
 
 @pytest.mark.row("U16")
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(TURNS, ENHANCEMENTS, SELECTIONS, COMMANDS)
 def test_the_decision_never_contradicts_itself(
     turn: Turn, enhancement: Enhancement, selection: Selection, commands: list[Command]
@@ -164,7 +164,7 @@ def test_the_decision_never_contradicts_itself(
 
 
 @pytest.mark.row("U16")
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(TURNS, COMMANDS.filter(lambda commands: len(commands) == 1))
 def test_what_fits_the_state_is_kept(turn: Turn, commands: list[Command]) -> None:
     [said] = commands

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jazzmine_dspy.program.heads._lexical import pieces, quantised, words
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.text(max_size=40) | st.text(alphabet="aB é'\t\n_1", max_size=30))
 def test_ngrams_are_those_of_scikit_learn(text: str) -> None:
     vectorizers = pytest.importorskip("sklearn.feature_extraction.text")

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -17,10 +18,12 @@ from jazzmine_dspy.lm.engines import AsyncEngine, ScriptedEngine, scripted_lm
 from jazzmine_dspy.program.deadline import check_interrupt, outside_loop
 from jazzmine_dspy.program.turn import TurnProgram
 
+LIBRARY = Path(__file__).parents[1] / "optimize" / "library"
+
 
 @pytest.mark.row("A10")
 def test_conversations_are_replayed_inside_a_running_loop() -> None:
-    dataset = load_dataset("datasets/support")
+    dataset = load_dataset(LIBRARY)
     program = TurnProgram(dataset.flows).with_policy("fallback")
 
     async def cell() -> Any:
@@ -79,7 +82,7 @@ def test_the_first_ctrl_c_ends_the_work_and_lets_it_store_what_it_has() -> None:
 
 @pytest.mark.row("O4")
 def test_ctrl_c_ends_a_replay_that_waits_for_an_answer() -> None:
-    dataset = load_dataset("datasets/support")
+    dataset = load_dataset(LIBRARY)
     released = asyncio.Event()
 
     class Stalled(AsyncEngine):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn, load
-from jazzmine_dspy.program.heads import SelectionHead
 from jazzmine_dspy.program.heads._blend import OpenSet
 from jazzmine_dspy.program.heads.features import STATE_SIZE
+from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.starting import judge_by_head
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput

@@ -74,6 +74,7 @@ def test_it_refuses_what_it_does_not_know(bench: Any, tmp_path: Path, capsys: An
     assert "no public data" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_quick_run_measures_a_row_of_every_system(
     bench: Any, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -139,6 +140,7 @@ def test_the_documentation_has_the_place_for_the_table(bench: Any) -> None:
     assert "new" in bench.filled(bench.DOCS.read_text("utf-8"), "new", "routing")
 
 
+@pytest.mark.long
 def test_recall_is_measured_with_enough_questions_for_its_last_percentile(bench: Any) -> None:
     found = bench.recall_speed("edge-1000")["recall"]
     assert found["points"] == 1000

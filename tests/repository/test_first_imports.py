@@ -51,6 +51,7 @@ def failures(statements: list[str]) -> list[str]:
     return failed
 
 
+@pytest.mark.long
 @pytest.mark.row("X2")
 def test_every_public_name_is_a_first_import() -> None:
     by_home: dict[str, list[str]] = {}

@@ -13,8 +13,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 
 FINDS_DATASETS = """
@@ -34,27 +32,15 @@ def _python(code: str, *flags: str, tmp: Path) -> subprocess.CompletedProcess[st
 LIBRARIES = [name for name in ("dspy", "mlflow", "fastembed", "qdrant_client") if find_spec(name)]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_libraries_import_from_the_root(library: str, tmp_path: Path) -> None:
-    done = _python(f"import {library}", tmp=tmp_path)
-    assert done.returncode == 0, done.stderr
-
-
-def test_libraries_import_as_in_a_console_script(tmp_path: Path) -> None:
-    done = _python("\n".join(f"import {library}" for library in LIBRARIES), "-P", tmp=tmp_path)
+def test_libraries_import_from_the_root(tmp_path: Path) -> None:
+    """Where the folder is seen, it offers nothing of the library's."""
+    seen = "import datasets\nassert not hasattr(datasets, 'Dataset') or datasets.__file__"
+    done = _python("\n".join([*(f"import {library}" for library in LIBRARIES), seen]), tmp=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_console_script_does_not_see_the_folder(tmp_path: Path) -> None:
     assert _python(FINDS_DATASETS, "-P", tmp=tmp_path).stdout.strip() in {"absent", "library"}
-
-
-def test_the_folder_is_not_the_library_even_where_it_is_seen(tmp_path: Path) -> None:
-    # "folder" is Python's doing; what matters is that the folder offers nothing of the library's.
-    done = _python(
-        "import datasets\nassert not hasattr(datasets, 'Dataset') or datasets.__file__", tmp=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_pytest_keeps_the_root_off_the_path() -> None:

@@ -251,7 +251,7 @@ def without_status(record: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_jazzmine_wrote_comes_back_to_it_unchanged(theirs: Any, data: st.DataObject) -> None:
     wrote = data.draw(their_memories(theirs)).to_dict()
     back = written(STORE.decode(json.dumps(wrote).encode() + b"\n", "c1"))
@@ -259,7 +259,7 @@ def test_what_jazzmine_wrote_comes_back_to_it_unchanged(theirs: Any, data: st.Da
 
 
 @given(our_memories())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_our_state_comes_back_whole_and_jazzmine_can_read_it(theirs: Any, state: WorkingMemory) -> None:
     again = STORE.decode(STORE.encode(state), "c1")
     again.version = state.version
@@ -269,7 +269,7 @@ def test_our_state_comes_back_whole_and_jazzmine_can_read_it(theirs: Any, state:
 
 
 @given(our_memories(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_whatever_jazzmine_writes_over_ours_is_read_as_it_wrote_it(
     theirs: Any, state: WorkingMemory, data: st.DataObject
 ) -> None:

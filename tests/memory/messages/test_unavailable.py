@@ -58,7 +58,8 @@ async def _fails_in_time(call: Awaitable[Any], match: str | None = None) -> Memo
     took = time.monotonic() - started
     heart.cancel()
     assert took < DEADLINE + SLACK
-    assert beats > 10 * took
+    # A call that fails at once says nothing of the loop.
+    assert took < DEADLINE / 2 or beats > 10 * took
     return raised.value
 
 

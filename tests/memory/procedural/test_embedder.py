@@ -118,10 +118,10 @@ def test_the_second_output_changes_no_vector(minilm: FastembedEmbedder, tmp_path
 def test_threads(minilm: FastembedEmbedder, tmp_path: Path) -> None:
     """One load and right vectors, whoever asks first."""
     shared = FastembedEmbedder(cache_dir=tmp_path, cache_size=8)
-    texts = [f"question {number % 40} about order {number % 7}" for number in range(400)]
+    texts = [f"question {number % 40} about order {number % 7}" for number in range(120)]
 
     def ask(part: int) -> None:
-        for text in texts[part * 50 : part * 50 + 50]:
+        for text in texts[part * 15 : part * 15 + 15]:
             assert np.array_equal(shared.embed([text]), minilm.embed([text]))
 
     with ThreadPoolExecutor(8) as pool:

@@ -287,7 +287,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = pytest.mark.row("W1", "W2", "W6", "W11", "W13", "W14", "W15")(Machine.TestCase)
-TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestMachine.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 
 
 # --- every sequence, over a small world -------------------------------------------------------------------

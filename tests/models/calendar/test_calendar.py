@@ -220,7 +220,7 @@ TEXTS = st.text(max_size=40) | st.lists(st.sampled_from(WORDS), max_size=8).map(
 
 @pytest.mark.row("U7", "U17")
 @pytest.mark.fuzz
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(text=TEXTS, where=PLACES)
 def test_every_value_that_is_read_is_in_normal_form(text: str, where: ReadingContext) -> None:
     for kind in KINDS:
@@ -237,7 +237,7 @@ def test_every_value_that_is_read_is_in_normal_form(text: str, where: ReadingCon
 
 @pytest.mark.row("U7")
 @pytest.mark.fuzz
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     each=st.sampled_from(
         [(kind, *row) for kind, table in zip(KINDS, (DATES, TIMES, DURATIONS), strict=True) for row in table]
@@ -255,7 +255,7 @@ def test_case_and_punctuation_change_nothing(each: tuple[Any, ...], ending: str,
 
 
 @pytest.mark.row("U7")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(day=DAYS, length=st.integers(1, 400), minute=st.integers(0, 1439))
 def test_dates_are_written_in_many_ways_and_read_in_one(day: dt.date, length: int, minute: int) -> None:
     date, time, duration = (slot(kind) for kind in KINDS)
