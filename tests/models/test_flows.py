@@ -217,7 +217,7 @@ def test_only_flows_and_mappings_are_flows(item: Any) -> None:
         ("flows:\n  - name: a\n    description: x\n  - name: a\n    description: y\n",
          r"Flow 'a' is defined twice.*flows\.yaml:4"),
         ("flows:\n  - description: x\n", r"field name"),
-        ("flows: [word]\n", r"no flow"),
+        ("flows: [word]\n", r"not a flow"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
@@ -276,7 +276,9 @@ def test_region_and_currency_stand_beside_the_flows(tmp_path: Path) -> None:
     assert reading_context(dict(registry)) == ReadingContext()
     for wrong in ("region: no", "region: England", "currency: €", "currency: 978"):
         file.write_text(f"{wrong}\nflows: []\n", "utf-8")
-        with pytest.raises(FlowError, match=rf"is no {wrong.split(':')[0]} .*flows\.yaml.*in quotes"):
+        with pytest.raises(
+            FlowError, match=rf"is not a valid {wrong.split(':')[0]} .*flows\.yaml.*in quotes"
+        ):
             FlowRegistry.from_yaml(file)
 
 
