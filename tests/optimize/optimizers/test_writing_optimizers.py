@@ -40,7 +40,7 @@ def thinking(folder: Path, **settings: Any) -> dspy.LM:
 @pytest.fixture
 def small(tiny: Callable[..., Recipe]) -> Callable[..., Recipe]:
     fixed: dict[str, Any] = {"budget": {}, "sample": LITTLE, "search": SMALL, "recall": False, "acts": False}
-    return lambda **changes: tiny(**(fixed | {"wording": "brief"} | changes))
+    return lambda **changes: tiny(**(fixed | changes))
 
 
 @pytest.mark.row("O2")
