@@ -56,6 +56,7 @@ class Answers:
             n: a for a, n in re.findall(r"^(?:flows_offered: )?([A-H]) ([^\s:]+)", asked, re.MULTILINE)
         }
         right = self.always or any(message["role"] == "assistant" for message in messages)
+        starts = [letters[n] for n in labels.get("flows", ()) if n in letters]
         kept = [each for each in labels.get("commands", ()) if each["type"] != "start_flow"]
         return json.dumps(
             {
@@ -65,8 +66,7 @@ class Answers:
                 "entities": [],
                 "is_cancellation": labels.get("is_cancellation", False),
                 "is_continuation": labels.get("is_continuation", True),
-                "flows": [letters[n] for n in labels.get("flows", ()) if n in letters] if right else [],
-                "commands": [self.command(each).as_answer() for each in kept] if right else [],
+                "commands": [*starts, *(self.command(each).as_answer() for each in kept)] if right else [],
             }
         )
 

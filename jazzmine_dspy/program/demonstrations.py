@@ -8,6 +8,7 @@ from typing import Any
 
 import dspy
 
+from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.labels import LabelledMessage, Labels
 from jazzmine_dspy.models.turn import Turn
@@ -91,6 +92,9 @@ def to_demo(predictor: str, example: LabelledMessage, program: DecidingModule) -
     """
     labels, turn = example.labels, example.turn
     asked = program.predictor(predictor).signature.output_fields
+    if predictor == "fused" and labels.commands is None and labels.flows is not None:
+        # Flows that start are commands here.
+        labels = labels.model_copy(update={"commands": tuple(StartFlow(flow=name) for name in labels.flows)})
     said = [field for field in asked if label_of(field, labels) is not None]
     if not said:
         return None

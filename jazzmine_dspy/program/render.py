@@ -159,13 +159,14 @@ _SHOWN, _SHOWN_LAST = 120, 480
 """Characters of an earlier message, and of the last one, which the message answers."""
 
 _SHOWN_EXAMPLE = 60
-_ROOM = 480
-"""Characters of all conditions, descriptions of slots and examples together, those of the likeliest flows first."""
+_ROOM, _ROOM_ALONE = 480, 3200
+"""Characters of conditions, descriptions of slots and examples together, those of the likeliest flows first; and where
+flows alone are chosen."""
 
 _LEAST = 40
 """Characters that a text is cut to at least; where there is less room it is left out."""
 
-_WORDS = 1
+_WORDS = 2
 """Words for a flow, of its category and keywords, that its name and condition do not say."""
 
 _EFFECTS = 300
@@ -302,16 +303,19 @@ def flows_offered(
         addresses: The flows, those that may start with the likeliest first.
         likely: Flows that may well start, with their examples that are nearest to the message.
         slots: Show the slots, and flows that are not behind letters.
-        effects: Show effects and examples.
+        effects: Show descriptions beside conditions, effects and examples, as where flows alone are chosen.
     """
-    room = _Room(_ROOM)
+    room = _Room(_ROOM_ALONE if effects else _ROOM)
     heads, tails = [], []
     shown = [each for each in addresses.flows if slots or each.label in addresses.letters]
     for label, flow, _ in shown:
         letter = label in addresses.letters
         head = f"{label if letter else addresses.state_of(flow.name)} {one_line(flow.name, 64)}"
         if flow.name in likely:
-            text = room.take(flow.condition or flow.description)
+            both = effects and flow.condition
+            text = room.take(
+                f"{flow.description} When: {flow.condition}" if both else flow.condition or flow.description
+            )
             known = f"{flow.name} {text}".lower()
             unsaid = [word for word in (flow.category, *flow.keywords) if word and word.lower() not in known][
                 :_WORDS

@@ -95,7 +95,7 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     ),
     "is_cancellation": (bool, "takes back a wish or value"),
     "is_continuation": (bool, "true for a first message; false on another flow, object or topic"),
-    "flows": (list[str], "letters to start"),
+    "flows": (list[str], "letters to start, in order; the condition must hold, effects break ties; none fits: []"),
     "commands": (list[CommandAnswer], _commands()),
 }  # fmt: skip
 """What an answer holds: the type of each field, and what the prompts say of it."""

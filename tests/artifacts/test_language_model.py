@@ -73,16 +73,6 @@ def test_a_model_that_is_given_is_asked(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 @pytest.mark.row("A8")
-def test_a_program_that_was_compiled_without_a_model_is_asked_in_full(tmp_path: Path) -> None:
-    lm = dspy.LM("openai/own", api_key="x")
-    local = saved(tmp_path / "local", "local")
-    for program in (load(local).with_policy("lm"), load(local, lm=lm), load("base", flows=FLOWS, lm=lm)):
-        assert program.policy.wording == "full"
-    compiled = saved(tmp_path / "lm", Policy(deciders=(("lm", None),)), lm)
-    assert load(compiled).policy.wording == "brief"
-
-
-@pytest.mark.row("A8")
 def test_what_keeps_a_model_from_answering_is_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,9 +17,8 @@ def test_rows_of_a_random_model_collapse_and_it_does_not_ship(
 
     An answer that cannot be read is no answer, though a fallback has stood in for it.
     """
-    # In one wording: the more random answers there are, the likelier one of them is right by luck.
     calls = {"lm_calls": 600}
-    result = run_library(tmp_path, scripts.lm_of("garbage"), shape=shape, wording="brief", budget=calls)
+    result = run_library(tmp_path, scripts.lm_of("garbage"), shape=shape, budget=calls)
     assert result.shipped in ("base", "local")
     assert not result.program.active_predictors()
     rows = {system.name: system.evaluation for system in result.report.systems}

@@ -46,7 +46,7 @@ def test_the_report_names_every_option_of_its_command(
         assert run(*arguments, "--report", "made", "-q").code in (0, 1)
         return str(json.loads((tmp_path / "made" / "report.json").read_bytes())["reproduce"])
 
-    options = ["--split", "train", "--policy", "fallback", "--wording", "full", "--seed", "3"]
+    options = ["--split", "train", "--policy", "fallback", "--seed", "3"]
     options += ["--objective", "flow_set_exact", "--lm", "none"]
     shared = ["--sample", 4, "--spread", "--api-base", "http://127.0.0.1:1/v1"]
     evaluated = command(
@@ -137,10 +137,10 @@ def test_awaited_answers_come_before_the_verdict_and_both_are_asked(
 ) -> None:
     deferred = ["--split", "dev_a", "-q", "--lm", "deferred:asked"]
     folder = asking("deferred:asked")
-    done = run("evaluate", program, dataset, *deferred, *LM, "--wording", "full", "--against", folder)
+    done = run("evaluate", program, dataset, *deferred, *LM, "--against", folder)
     assert done.code == 3
     assert "gate" not in done.out + done.err
-    # The baseline keeps its own wording, and its requests are written too.
+    # The requests of the baseline are written too.
     alone = run("evaluate", folder, dataset, "--split", "dev_a", "-q", "--lm", "deferred:alone")
     assert alone.code == 3
     asked, own = (read_conversations(tmp_path / name).keys() for name in ("asked", "alone"))

@@ -60,23 +60,3 @@ def test_decide_waits(run: Any, program: Path, tmp_path: Path, asking: Any) -> N
         "--json",
     )
     assert (done.code, done.json["awaiting"]) == (3, 1)
-
-
-def test_a_program_of_fallbacks_is_evaluated_with_prompts_in_full(
-    run: Any, program: Path, dataset: Path, tmp_path: Path
-) -> None:
-    asked = {}
-    for wording in ("brief", "full"):
-        folder = tmp_path / wording
-        given = ["--split", "dev_a", "--policy", "lm", "--wording", wording, "--lm", f"deferred:{folder}"]
-        assert run("evaluate", program, dataset, *given, "--json").code == 3
-        first = json.loads((folder / "requests.jsonl").read_text("utf-8").splitlines()[0])
-        asked[wording] = first["body"]["messages"][0]["content"]
-    assert asked["full"].startswith(asked["brief"].splitlines()[0])
-    assert len(asked["full"]) > 5 * len(asked["brief"])
-
-    decided = run("decide", program, "--text", "where is my order", "--policy", "lm", "--wording", "full",
-                  "--lm", f"deferred:{tmp_path / 'full'}", "--json")  # fmt: skip
-    assert decided.code == 3
-    refused = run("evaluate", program, dataset, "--split", "dev_a", "--wording", "long")
-    assert (refused.code, "Use brief or full" in refused.err) == (2, True)

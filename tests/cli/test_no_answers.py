@@ -17,7 +17,6 @@ name = "hour"
 dataset = "shop"
 lm = "none"
 shape = "fused"
-wording = "brief"
 optimizer = "none"
 head = false
 acts = false

@@ -25,7 +25,6 @@ measured = "whether \\"brief\\" prompts are understood"
 dataset = "the starter shop"
 part = "dev_a, all turns"
 program = "fallback"
-wording = "brief"
 kind = "a large language model, asked in batches"
 rules = "one context answers several requests of different conversations; no label in sight"
 date = 2026-11-23

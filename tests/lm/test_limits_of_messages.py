@@ -34,8 +34,8 @@ def echo(body: dict[str, Any]) -> str:
     return json.dumps({**answer, "enhanced_query": json.loads(shown)})
 
 
-def decided(lm: Any, text: str, style: str, way: str, wording: str, shape: str = "fused") -> Any:
-    program = TurnProgram(FlowRegistry(FLOWS), policy=Policy(shape=shape, wording=wording)).with_policy("lm")
+def decided(lm: Any, text: str, style: str, way: str, shape: str = "fused") -> Any:
+    program = TurnProgram(FlowRegistry(FLOWS), policy=Policy(shape=shape)).with_policy("lm")
     program = program.bind(lm=lm) if way == "bind" else program
     with dspy.context(lm=lm):
         turn = Turn(text=text)
@@ -45,25 +45,23 @@ def decided(lm: Any, text: str, style: str, way: str, wording: str, shape: str =
 @pytest.mark.row("L1", "E9")
 @pytest.mark.parametrize("style", ["sync", "async"])
 @pytest.mark.parametrize("way", ["bind", "configure"])
-@pytest.mark.parametrize("wording", ["brief", "full"])
 @pytest.mark.parametrize("characters", [500, 1309, 1571, 8000])
 def test_a_long_message_is_answered_and_stays_whole(
-    no_proxy: None, style: str, way: str, wording: str, characters: int
+    no_proxy: None, style: str, way: str, characters: int
 ) -> None:
     text = message_of(characters)
     with FakeOpenAI(flavour="vllm", answer=echo) as server:
-        decision = decided(resolve_lm("openai/plain", api_base=server.address), text, style, way, wording)
+        decision = decided(resolve_lm("openai/plain", api_base=server.address), text, style, way)
     assert decision.stages["enhance"].source == "lm", decision.stages["enhance"].cause
     assert decision.enhancement.enhanced_query == text
     assert len(server.calls) == 1
     limits = {call.body.get("max_completion_tokens") for call in server.calls}
     if characters == 500:
-        assert limits == {320 if wording == "brief" else 1024}
+        assert limits == {1024}
 
 
 @pytest.mark.row("L1", "E9")
-@pytest.mark.parametrize("wording", ["brief", "full"])
-def test_a_rewrite_that_breaks_off_does_not_replace_the_message(no_proxy: None, wording: str) -> None:
+def test_a_rewrite_that_breaks_off_does_not_replace_the_message(no_proxy: None) -> None:
     text = message_of(1500)
 
     def cut(body: dict[str, Any]) -> str:
@@ -72,7 +70,7 @@ def test_a_rewrite_that_breaks_off_does_not_replace_the_message(no_proxy: None, 
 
     with FakeOpenAI(flavour="vllm", answer=cut) as server:
         decision = decided(
-            resolve_lm("openai/plain", api_base=server.address), text, "sync", "bind", wording, "staged"
+            resolve_lm("openai/plain", api_base=server.address), text, "sync", "bind", "staged"
         )
     assert decision.stages["enhance"].source == "lm"
     assert decision.enhancement.enhanced_query == text
@@ -85,5 +83,5 @@ def test_a_short_rewrite_is_taken(no_proxy: None) -> None:
 
     with FakeOpenAI(flavour="vllm", answer=short) as server:
         lm = resolve_lm("openai/plain", api_base=server.address)
-        decision = decided(lm, "where is it, the big brown parcel with the number 7", "sync", "bind", "brief")
+        decision = decided(lm, "where is it, the big brown parcel with the number 7", "sync", "bind")
     assert decision.enhancement.enhanced_query == "Where is parcel 7?"

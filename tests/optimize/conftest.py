@@ -99,8 +99,6 @@ def recipe_of(folder: Path, **changes: Any) -> Recipe:
         "recall": False,
         # The shipped phrases know the library's few turns too well for anything else to win there.
         "acts": Path(changes.get("dataset", folder)) != load_scripts().LIBRARY,
-        # The scripted models read prompts as tiny ones are asked.
-        "wording": "brief",
         # One test holds whole conversations.
         "replay": False,
         "budget": {"lm_calls": 200},

@@ -15,7 +15,7 @@ from dspy.lm15 import Request
 
 from demonstrations import demo_texts
 from jazzmine_dspy.lm import scripted_lm
-from jazzmine_dspy.lm.engines import chat_messages, user_text
+from jazzmine_dspy.lm.engines import chat_messages, system_text, user_text
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.commands import command
 
@@ -56,6 +56,8 @@ class Labels:
         offered = re.findall(r"^(?:flows_offered: )?([A-H]) ([^\s:]+)", user_text(request), re.MULTILINE)
         letters = {name: letter for letter, name in offered}
         kept = [each for each in labels["commands"] if each["type"] != "start_flow"]
+        starts = [letters[name] for name in labels["flows"] if name in letters]
+        alone = "letter (starts its flow)" in system_text(request)
         return json.dumps(
             {
                 "enhanced_query": labels["enhanced"],
@@ -64,8 +66,8 @@ class Labels:
                 "entities": [{"name": entity["name"]} for entity in labels["entities"]],
                 "is_cancellation": labels["is_cancellation"],
                 "is_continuation": labels["is_continuation"],
-                "flows": [letters[name] for name in labels["flows"] if name in letters],
-                "commands": [command(each).as_answer() for each in kept],
+                "flows": starts,
+                "commands": [*(starts if alone else ()), *(command(each).as_answer() for each in kept)],
             }
         )
 
@@ -84,8 +86,10 @@ def garbage(request: Request) -> str:
         "enhanced_query": "".join(chance.choices("abcdefgh ", k=30)) + "x",
         "sentiment_score": chance.uniform(-2, 2),
         "flows": chance.sample("ABCDEFGH", chance.randrange(4)),
-        "commands": [{"type": chance.choice(["chitchat", "handoff", "restart", "repeat"])}],
+        "commands": [chance.choice(["chitchat", "handoff", "restart", "repeat"])],
     }
+    if "letter (starts its flow)" in system_text(request):
+        answer["commands"] = [*answer["flows"], *answer["commands"]]
     return json.dumps(answer)
 
 

@@ -50,7 +50,7 @@ def labelled(library: Path, tmp_path: Path) -> Callable[..., Path]:
 
 def _asked(request: Any, scripts: Any) -> list[str]:
     """The fields that a prompt lists for its answer."""
-    system = scripts.everything_in(request).partition("Answer with one JSON object:\n")[2]
+    system = scripts.everything_in(request).partition("Answer as JSON:\n")[2]
     return [name for name in (*REWRITE, *KEPT) if f"\n{name}: " in f"\n{system}"]
 
 

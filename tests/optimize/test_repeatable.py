@@ -35,8 +35,7 @@ for shape, seed, optimizer, head, budget, ships in (
 ):
     recipe = Recipe.model_validate({
         "name": "tiny", "dataset": "library", "shape": shape, "seed": seed, "tracking": "none", "head": head,
-        # One of the runs tries no second wording, for which its budget would have to be larger.
-        "optimizer": optimizer, "wording": "brief" if shape == "staged" else None,
+        "optimizer": optimizer,
         "budget": budget, "sample": {"dev_a": 4, "dev_b": 7, "test": 4},
         "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2},
     })

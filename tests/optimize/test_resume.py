@@ -71,14 +71,14 @@ class Writing:
 
 @pytest.fixture
 def recipe(tiny: Callable[..., Recipe]) -> Recipe:
-    return tiny(optimizer=COPRO, wording="brief", search=SEARCH, **CHANGES)
+    return tiny(optimizer=COPRO, search=SEARCH, **CHANGES)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(runner: Any, library: Path, files_of: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     run_in, recipe_of = runner
     cwd = tmp_path_factory.mktemp("undisturbed")
-    recipe = recipe_of(library, optimizer=COPRO, wording="brief", search=SEARCH, **CHANGES)
+    recipe = recipe_of(library, optimizer=COPRO, search=SEARCH, **CHANGES)
     model = Writing(library, cwd / "asked")
     ran = run_in(cwd, recipe, model.lm)
     assert "sampled" in (cwd / "asked").read_text("utf-8")

@@ -211,7 +211,7 @@ async def test_nothing_runs_with_a_value_that_the_yes_changes(change: dict[str, 
             "entities": [],
         }
         flags = {"is_cancellation": False, "is_continuation": True}
-        return json.dumps({**enhancement, **flags, "flows": flows, "commands": commands})
+        return json.dumps({**enhancement, **flags, "commands": [*flows, *commands]})
 
     program = TurnProgram(FlowRegistry([CANCEL])).with_policy("lm").bind(lm=scripted_lm(script))
     runtime = Runtime(program, agent_id="shop")

@@ -76,7 +76,6 @@ UNFIT: list[tuple[Turn, dict[str, Any]]] = [
     (IDLE, {"type": "affirm"}), (IDLE, {"type": "deny"}), (BUSY, {"type": "affirm"}), (IDLE, {"type": "cancel_flow"}),
     (IDLE, {"type": "resume_flow"}), (BUSY, {"type": "resume_flow", "name": "track_order"}),
     (IDLE, {"type": "set_slot", "name": "no_such_slot", "value": "1"}),
-    (BUSY, {"type": "set_slot", "name": "amount", "value": "20 EUR"}),
     (BUSY, {"type": "correct_slot", "name": "cancel_reason", "value": "x"}),
     (BUSY, {"type": "set_slot", "name": "speed", "value": None}),
     (BUSY, {"type": "set_slot", "name": "speed", "value": ""}),

@@ -243,9 +243,15 @@ def test_a_flow_is_started_resumed_or_let_go_on(
 
     def gift(request: Any) -> dict[str, Any]:
         lines = user_text(request).removeprefix("flows_offered: ").splitlines()
-        return {"flows": [next(line[0] for line in lines if line[2:].startswith("gift_card"))]}
+        return {"flows": [line[0] for line in lines if line[2:].startswith("gift_card")]}
 
-    lm = speak(select=gift)
+    def back(request: Any) -> dict[str, Any]:
+        return {
+            "commands": [{"resume_flow": "gift_card"}] if "paused gift_card" in user_text(request) else []
+        }
+
+    # What runs or is paused has no letter.
+    lm = speak(select=gift, understand=back)
     program = headed(judge(SURE), source, lm=lm, fallback_score={"idle": 0.1, "busy": 0.1})
     decision = program.decide(Turn(text="buy a gift card", **state))
     assert decision.stages["select"].source == source

@@ -87,7 +87,7 @@ async def test_the_prompt_shows_conditions_and_effects_and_says_what_they_are_fo
         assert f"{flow.description} When: {flow.condition}" in user_text(request)
         assert flow.desired_effects[0] in user_text(request)
     rules = system_text(request)
-    for rule in ("condition", "effects break ties", "none"):
+    for rule in ("condition must hold", "effects break ties", "none fits: []"):
         assert rule in rules
 
 

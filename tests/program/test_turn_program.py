@@ -204,7 +204,7 @@ def test_each_stage_asks_once_and_the_last_sees_the_slots_of_what_starts(
     speak: Make, make_program: Make, asked_of: Make, turn: Turn, flows: list[str], asked: list[str]
 ) -> None:
     def slots_asked(request: Any) -> dict[str, Any]:
-        line = next(line for line in user_text(request).splitlines() if line.startswith("slots: "))
+        line = next(line for line in user_text(request).splitlines() if line.startswith("flows_offered: "))
         wanted = "3302" if "amount" in line or "speed" not in line else "4471"
         return {"commands": [{"type": "set_slot", "name": "order_id", "value": wanted}]}
 
@@ -214,7 +214,7 @@ def test_each_stage_asks_once_and_the_last_sees_the_slots_of_what_starts(
     shown = user_text(lm.engine.requests[-1]).splitlines()[0]
     if flows and not turn.flow:
         # Nothing runs, so the slots are those of the flow that starts.
-        assert shown == "slots: order_id text"
+        assert shown == "flows_offered: starts track_order [orders, where]: An order is under way. (order_id)"
     else:
         assert "speed" in shown
 
@@ -237,7 +237,7 @@ def test_a_new_start_has_its_own_slots_read(speak: Make, make_program: Make, ask
     assert [asked_of(request) for request in lm.engine.requests].count("understand") == 1
     assert [one.model_dump(mode="json") for one in decision.commands] == [
         {"type": "start_flow", "flow": "gift_card"},
-        {"type": "set_slot", "name": "amount", "value": "20.00 EUR"},
+        {"type": "set_slot", "name": "amount", "flow": "gift_card", "value": "20.00 EUR"},
     ]
 
 

@@ -34,7 +34,7 @@ def test_a_language_model_may_cancel_without_a_word_for_it() -> None:
     answer = {
         "enhanced_query": "where is order 4471, you idiots",
         "sentiment_score": 0.0, "intent": "unknown", "entities": [],
-        "is_cancellation": False, "is_continuation": True, "flows": ["cancel_order"], "commands": [],
+        "is_cancellation": False, "is_continuation": True, "commands": ["cancel_order"],
     }  # fmt: skip
     lm = scripted_lm(lambda _: json.dumps(answer))
     program = load("support", lm=None).with_policy("lm").bind(lm=lm)

@@ -70,7 +70,7 @@ class Loud(dspy.XMLAdapter):
 
 @pytest.mark.row("L2", "N5")
 def test_another_adapter_is_replaced_with_one_warning() -> None:
-    lm = scripted_lm(lambda _: json.dumps({**PLAIN, "flows": []}))
+    lm = scripted_lm(lambda _: json.dumps({**PLAIN, "commands": []}))
     lm.engine.asks_again = False
     program = TurnProgram(REGISTRY, policy=Policy(shape="fused").named("lm")).bind(lm=lm)
     with warnings.catch_warnings(record=True) as caught:

@@ -40,7 +40,7 @@ def test_the_signature_is_what_is_sent(name: str) -> None:
     """Instructions and descriptions of the fields, and nothing else but one line between them."""
     signature = TurnProgram().predictor(name).signature
     sent = system_of(name)
-    for text in (signature.instructions, "Answer with one JSON object:"):
+    for text in (signature.instructions, "Answer as JSON:"):
         assert sent.count(text) == 1
         sent = sent.replace(text, "")
     for key, field in signature.output_fields.items():

@@ -45,7 +45,7 @@ def brain(
 
     def answer(body: dict[str, Any]) -> str:
         system = "\n".join(texts(body, "system"))
-        if "Answer with one JSON object:" not in system:
+        if "Answer as JSON:" not in system:
             return _meta(system)
         asked = texts(body, "user")[-1]
         said = asked.rpartition("message: ")[2]
@@ -80,6 +80,10 @@ def _asked_for(body: dict[str, Any], answer: dict[str, Any]) -> str:
     """An answer with the fields that the request's schema has."""
     schema = body.get("format") or body["response_format"]["json_schema"]["schema"]
     fields = schema["properties"]
+    if "flows" not in fields:
+        # In one call letters stand among the commands.
+        letters = answer["flows"] if "enhanced_query" in fields else []
+        answer = {**answer, "commands": [*letters, *answer["commands"]]}
     return json.dumps({name: value for name, value in answer.items() if name in fields})
 
 

@@ -186,7 +186,7 @@ class ProviderServer:
 
 
 def fitting_answer(schema: dict[str, Any] | None, messages: list[dict[str, Any]]) -> str:
-    """An answer that fits a schema: the first choice of each, the last message as a text, no command.
+    """An answer that fits a schema: the first choice of each, the last message as a text, nothing but a flow to start.
 
     Without a schema it has every field that a program of ours may ask for.
     """
@@ -195,7 +195,7 @@ def fitting_answer(schema: dict[str, Any] | None, messages: list[dict[str, Any]]
     said = (found[-1] if found else text)[:200] or "yes"
     if schema is None:
         plain = {"enhanced_query": said, "sentiment_score": 0.0, "intent": "unknown", "entities": []}
-        plain |= {"is_cancellation": False, "is_continuation": True, "flows": ["A"], "commands": []}
+        plain |= {"is_cancellation": False, "is_continuation": True, "flows": ["A"], "commands": ["A"]}
         return json.dumps(plain)
     return json.dumps(_instance(schema, said))
 
@@ -208,6 +208,9 @@ def _instance(schema: dict[str, Any], said: str, name: str = "") -> Any:
     kind = schema.get("type")
     if kind == "object":
         return {key: _instance(each, said, key) for key, each in schema.get("properties", {}).items()}
+    if kind == "array" and name == "commands":
+        words = [value for form in schema["items"].get("anyOf", ()) for value in form.get("enum", ())]
+        return ["A"] if "A" in words else []
     if kind == "array":
         return [_instance(schema["items"], said)] if name == "flows" and "items" in schema else []
     return {"string": said, "number": 1.0, "integer": 1, "boolean": False}.get(str(kind))

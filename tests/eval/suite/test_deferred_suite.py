@@ -100,9 +100,7 @@ def test_the_command_waits_turn_by_turn_and_comes_to_its_end(
     assert found["shares"]["turns"]["value"] == pytest.approx(5 / 6)
     assert (done.exit_code, found["recording"]) == (1, None)
     # Recorded, the answers do for the same suite again.
-    facts = dict.fromkeys(
-        ("name", "measured", "dataset", "part", "program", "wording", "kind", "rules"), "by hand"
-    )
+    facts = dict.fromkeys(("name", "measured", "dataset", "part", "program", "kind", "rules"), "by hand")
     record(tmp_path / "asked", tmp_path / "kept", {**facts, "date": dt.date(2026, 5, 9)})
     again = json.loads(hold("recording:kept").stdout)
     assert [each["first_error"] for each in again["conversations"]] == [None, 1, None]

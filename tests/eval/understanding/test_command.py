@@ -60,7 +60,6 @@ def test_requests_are_answered_recorded_and_scored(
     assert bench.main(ask) == 0
     facts = {
         "name": "understanding-plain", "measured": "m", "dataset": "d", "part": "p", "program": "plain",
-        "wording": "its own",
         "kind": "a script", "rules": "none", "date": "2026-05-11",
     }  # fmt: skip
     record(folder, tmp_path / "recordings" / "understanding-plain", facts)
@@ -106,7 +105,7 @@ def test_a_recording_that_is_partly_answered_says_of_how_many_turns_it_speaks(
     answers.write_text("".join(answers.read_text("utf-8").splitlines(keepends=True)[:left]), "utf-8")
     facts = {
         "name": "understanding-plain", "measured": "m", "dataset": "d", "part": "p", "program": "plain",
-        "wording": "its own", "kind": "a script", "rules": "none", "date": "2026-05-11",
+        "kind": "a script", "rules": "none", "date": "2026-05-11",
     }  # fmt: skip
     record(folder, tmp_path / "recordings" / "understanding-plain", facts)
     capsys.readouterr()
@@ -125,7 +124,7 @@ def test_what_a_recording_is_told_has_all_that_it_wants(bench: Any, asked: list[
 
     assert bench.main([*asked, "--facts", "ours", "--kind", "large"]) == 0
     facts = tomllib.loads(capsys.readouterr().out)
-    assert Recording(**facts, model="m", prompts=("p",)).wording == "full"
+    assert Recording(**facts, model="m", prompts=("p",)).kind == "large"
 
 
 def test_the_table_is_put_into_the_documentation(bench: Any, asked: list[str], tmp_path: Path) -> None:

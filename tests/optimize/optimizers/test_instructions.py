@@ -95,7 +95,7 @@ def writing(library: Path, texts: list[str], asked: list[str]) -> dspy.LM:
     answer, left = brain(library), iter(texts)
 
     def complete(request: Any) -> str:
-        if "Answer with one JSON object:" in system_text(request):
+        if "Answer as JSON:" in system_text(request):
             return answer(request_line(request)["body"])
         asked.append(user_text(request))
         text = next(left, BETTER)
@@ -133,7 +133,7 @@ def test_gepa_scores_a_refused_text_as_failed_and_hears_why(
     (candidate,), _ = compiled(tiny(optimizer="gepa", search={"turns": 6, "rounds": 3}), base, lm)
     assert candidate.program.fused.signature.instructions == BETTER
     decided = [system_text(request) for request in lm.engine.requests]
-    assert not any(bad in text for text in decided if "Answer with one JSON object:" in text)
+    assert not any(bad in text for text in decided if "Answer as JSON:" in text)
     assert "Keep these headings as they are: # Purpose, # Answer." in asked[0]
     assert "was refused" not in asked[0]
     assert "A text was refused because it" in asked[1]

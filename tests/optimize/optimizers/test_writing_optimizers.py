@@ -42,7 +42,7 @@ def thinking(folder: Path, **settings: Any) -> dspy.LM:
 @pytest.fixture
 def small(tiny: Callable[..., Recipe]) -> Callable[..., Recipe]:
     fixed: dict[str, Any] = {"budget": {}, "sample": LITTLE, "search": SMALL, "recall": False, "acts": False}
-    return lambda **changes: tiny(**(fixed | {"wording": "brief"} | changes))
+    return lambda **changes: tiny(**(fixed | changes))
 
 
 @pytest.mark.row("O2")
@@ -119,7 +119,7 @@ def test_a_model_too_small_to_write_leaves_the_prompts_as_they_are(
     labels = scripts.Labels(library)
 
     def answer(request: Any) -> str:
-        asks = "Answer with one JSON object:" in system_text(request)
+        asks = "Answer as JSON:" in system_text(request)
         return str(labels.right(request)) if asks else "once once once"
 
     candidates, _ = run_optimizer(name, small(), base, scripted_lm(answer, model="scripted/tiny"))
