@@ -9,7 +9,7 @@ import pytest
 from jazzmine_dspy import Turn
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.row("F9", "U11")
 def test_a_fresh_program_starts_another_flow_in_the_middle_of_a_form(fitted_support: Any) -> None:
     policy = fitted_support.program.policy
