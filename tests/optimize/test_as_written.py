@@ -53,5 +53,5 @@ def test_a_run_asks_no_more_than_its_plan(tiny: Callable[..., Recipe], run_recip
 def test_a_recipe_that_names_a_wording_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text('name = "a"\ndataset = "d"\nwording = "full"\n', "utf-8")
-    with pytest.raises(RecipeError, match="'wording'.*Leave it out: there is one prompt"):
+    with pytest.raises(RecipeError, match=r"'wording'.*Leave it out: there is one prompt"):
         read_recipe(file)
