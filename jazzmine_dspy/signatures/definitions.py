@@ -44,8 +44,8 @@ SECTIONS = (
     ),
     Section(
         "Values", frozenset(["commands"]),
-        "Give each one said or referred to, even unasked or invalid; of a part the whole. Slots of flows not running: "
-        "\"B.slot\". \"Next Friday\" is next week's. Texts in the user's words, without article.",
+        "Give each one said or referred to, even unasked or invalid; of a part the whole. Slots of a flow not running: "
+        "\"B.slot\", \"flow.slot\". \"Next Friday\" is next week's. Texts in the user's words, without article.",
     ),
     Section(
         "Rewrite", frozenset(["enhanced_query"]),
@@ -68,18 +68,17 @@ def instructions(asked: Collection[str]) -> str:
 
 def _commands() -> str:
     """The kinds of commands as they are written: those with a value, with a name, with or without one, and alone."""
-    groups: dict[str, list[str]] = {
-        '{"%s": slot, "value": …}': [],
-        '{"%s": slot}': [],
-        "%s or {…: name}": [],
-        "%s": [],
-    }
-    valued, named, either, alone = groups
+    valued, named, either, alone = list[str](), list[str](), list[str](), list[str]()
     for name, kind in LISTED.items():
-        form = valued if "value" in kind.lm_arguments else named if kind.lm_arguments else alone
-        form = either if kind.lm_may_name else form
-        groups[form].append(f"{form % name} ({kind.lm_note})" if kind.lm_note else form % name)
-    return ", ".join(each for group in groups.values() for each in group)
+        note = f" ({kind.lm_note})" if kind.lm_note else ""
+        if "value" in kind.lm_arguments:
+            valued.append(f'{{"{name}": slot, "value": …}}{note}')
+        elif kind.lm_arguments:
+            named.append(f'{{"{name}": slot}}{note}')
+        else:
+            (either if kind.lm_may_name else alone).append(name + note)
+    like = f'{", ".join(either)} alone or like {{"{either[-1]}": name}}'
+    return ", ".join([*valued, *named, like, *alone])
 
 
 INPUTS = ("about", "flows_offered", "situation", "history", "context", "message")

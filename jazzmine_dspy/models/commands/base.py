@@ -75,8 +75,8 @@ class BaseCommand(Value):
         digression: The user leaves the task for a question or for talk.
         flag: Which of a decision's four flags such a command sets: ``is_intent_change`` and so on. The first of them in
             this order that any command sets is true.
-        intent: What a message amounts to whose first telling command is this one; "" for the running flow's name;
-            None where the command does not tell.
+        intent: What a message amounts to whose first command is this one; "" for the running flow's name, or a question
+            where none runs; None for the flow that the command is about.
         cancellation: How often such a command takes back a request.
 
     What the assistant says:
