@@ -25,7 +25,8 @@ from jazzmine_dspy.optimize import run as run_module
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import NullProgress, RunContext
 from jazzmine_dspy.optimize.local.training import TrainedLocal
-from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, named, optimizer
+from jazzmine_dspy.optimize.recipe import Recipe, SearchPart
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.state import LocalFit, PromptsFit, RunState
 from jazzmine_dspy.optimize.steps.choose import choose
@@ -103,9 +104,21 @@ def recipe_of(folder: Path, **changes: Any) -> Recipe:
         # One test holds whole conversations.
         "replay": False,
         "budget": {"lm_calls": 200},
+        # Several candidates that are made without a call.
+        "optimizer": "labeled_sets",
         "demos": {"labeled": 2, "bootstrapped": 2, "candidates": 2},
     }
     return Recipe.model_validate(settings | changes)
+
+
+@optimizer("labeled_sets")
+def labeled_sets(program: TurnProgram, train: Any, tools: OptimizerTools) -> Iterator[Candidate]:
+    """``demos.candidates`` sets of labelled demonstrations, each drawn by a seed of its own."""
+    for number in range(tools.recipe.demos.candidates):
+        drawn = {"seed": tools.recipe.seed * 100 + number, "search": SearchPart(turns=4)}
+        mine = replace(tools, recipe=tools.recipe.model_copy(update=drawn))
+        for candidate in named("labeled_few_shot")(program, train, mine):
+            yield replace(candidate, name=f"labeled {number + 1}")
 
 
 def run_in(cwd: Path, recipe: Recipe, lm: Any = None, **settings: Any) -> Ran:

@@ -25,7 +25,7 @@ from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.local.training import TrainedLocal
 from jazzmine_dspy.optimize.previous import read_previous, recipe_of
-from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.recipe import OptimizerPart, Recipe
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.state import LocalFit, RunState
 from jazzmine_dspy.optimize.steps.contenders import BEFORE, evaluate_contenders
@@ -109,7 +109,9 @@ def test_prompts_that_lose_are_replaced_by_others(
     """Another language model is misled by demonstrations; prompts as written do not exist without them here."""
     right = scripts.Labels(scripts.LIBRARY).right
     lm = scripted_lm(right, model="scripted/any")
-    recipe = taught.recipe.model_copy(update={"recall": False, "head": False, "optimizer": "none"})
+    recipe = taught.recipe.model_copy(
+        update={"recall": False, "head": False, "optimizer": OptimizerPart(name="none")}
+    )
     result = run_recipe(recipe, lm, start_from=taught.result.folder).result
     assert demos_of(taught.result.folder)
     first = result.manifest["candidates"][0]

@@ -66,7 +66,7 @@ def compiled(
     prompts: Prompts | None = None
     try:
         with (
-            _quiet(),
+            quiet(),
             dspy.context(lm=lm, callbacks=[*dspy.settings.callbacks, guard], max_errors=_EVERY_ERROR),
         ):
             module = optimize(student, replace(tools, rules=rules, teacher=teacher))
@@ -205,7 +205,7 @@ class _Student(TrainableProgram):
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Suppress the prints and progress bars of DSPy, because stdout may carry JSON and stderr has our own bars."""
     level = logging.getLogger("dspy").level
     logging.getLogger("dspy").setLevel(logging.ERROR)

@@ -13,7 +13,7 @@ import dspy
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.models.errors import RecipeError
-from jazzmine_dspy.optimize.optimizers.compiling import compiled
+from jazzmine_dspy.optimize.optimizers.compiling import compiled, quiet
 from jazzmine_dspy.optimize.optimizers.registry import OPTIMIZERS, Candidate, Optimizer, OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import OptimizerPart, Recipe, suggestion
 from jazzmine_dspy.program.demonstrations import label_of
@@ -75,7 +75,7 @@ class TeleprompterAdapter:
             RecipeError: it cannot be imported, is no optimizer, or refuses a key.
         """
         model = scripted_lm(lambda _request: "{}")
-        with dspy.context(lm=model):
+        with quiet(), dspy.context(lm=model):
             self._made(OptimizerTools(recipe, teacher=model), 1)
 
     def __call__(
