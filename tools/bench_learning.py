@@ -27,7 +27,7 @@ from marked_block import filled
 
 from jazzmine_dspy.optimize import prior
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "results" / "learning.md"
+PAGE = Path(__file__).resolve().parent.parent / "eval" / "benchmarks" / "learning" / "README.md"
 SIZES = {"practice": (5, 10, 15), "labelled": (25, 50, 100)}
 
 
@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="names of registries, separated by commas")
     parser.add_argument("--draws", type=int, default=20, help="draws of each registry and number")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no draw after so many minutes")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/results/learning.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the table into the README of the benchmark"
+    )
     parser.add_argument("--write-prior", action="store_true", help="write the prior that ships")
     options = parser.parse_args(arguments)
     until = time.monotonic() + 60 * options.minutes

@@ -31,7 +31,7 @@ from jazzmine_dspy.models.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))
-DOCS = ROOT / "docs" / "method" / "routing.md"
+DOCS = ROOT / "eval" / "benchmarks" / "routing" / "README.md"
 SEED = 17
 FURTHER = ("flows1000", "recall")
 
@@ -193,7 +193,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="write the table into docs/method/routing.md; fails where it is not whole",
+        help="write the table into the README of the benchmark; fails if it is incomplete",
     )
     parser.add_argument("--docs-file", type=Path, default=DOCS, help="another file with the markers")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public data")

@@ -7,7 +7,7 @@ Run: make bench-understanding, or python tools/bench_understanding.py --only wit
 
 What large language models answer is read from recordings. To make one of a system (ours, few-shot, knn, soni or plain):
 
-    python tools/bench_understanding.py --ask ours --lm "deferred:FOLDER?model=NAME"  # 3: answers are awaited
+    python tools/bench_understanding.py --ask ours --lm "deferred:FOLDER?model=NAME"  # 3: answers are missing
     python tools/split_requests.py FOLDER --batches 12 --out DIR; …; python tools/split_requests.py FOLDER --join F…
     python tools/bench_understanding.py --facts ours --kind "a large language model" > FACTS.toml
     python tools/record.py FOLDER eval/recordings/understanding-ours FACTS.toml
@@ -39,7 +39,7 @@ from jazzmine_dspy.models.errors import JazzmineError
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("JAZZMINE_DATA", ROOT.parent / "shared" / "data"))
-DOCS = ROOT / "docs" / "understanding.md"
+DOCS = ROOT / "eval" / "benchmarks" / "understanding" / "README.md"
 AWAITED = 3
 RULES = "eval/recordings/README.md"
 
@@ -113,7 +113,7 @@ def _sources(options: argparse.Namespace, ground: Ground) -> with_lm.Sources:
 def _ask(options: argparse.Namespace, ground: Ground) -> int:
     many, lines = with_lm.ask(options.ask, ground, options.lm, _makes(options, ground)[options.ask])
     if many:
-        print(f"{options.ask}: {many} answers are awaited, for {lines} lines of the table")
+        print(f"{options.ask}: {many} answers are missing, for {lines} lines of the table")
         return AWAITED
     print(f"{options.ask}: every request is answered")
     return 0
@@ -185,7 +185,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dataset", type=Path, default=ROOT / "datasets" / "support")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public data")
     parser.add_argument("--out", type=Path, default=ROOT / ".cache" / "understanding.json")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/understanding.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the table into eval/benchmarks/understanding/README.md"
+    )
     parser.add_argument("--docs-file", type=Path, default=DOCS, help="another file with the markers")
     options = parser.parse_args(arguments)
     options.only = [name for name in options.only.split(",") if name]

@@ -20,7 +20,7 @@ def picture() -> str:
     """The graph as a Mermaid block."""
     flows = FlowRegistry([{"name": "any", "description": "Any flow."}])
     graph = build_graph(Runtime(TurnProgram(flows)), None).get_graph()
-    return f"```mermaid\n{graph.draw_mermaid().strip()}\n```\n".replace("\t", "  ")
+    return f"```mermaid\n{graph.draw_mermaid(with_styles=False).strip()}\n```\n".replace("\t", "  ")
 
 
 def drawn(page: str) -> str:

@@ -1,16 +1,15 @@
-"""Fill the marked blocks of README.md and of pages in docs/ from what commands have left behind, or print.
+"""Fill the marked blocks of README.md and of pages in docs/ with the results of commands.
 
-Run: .venv/bin/python tools/readme.py [TRANSCRIPT]
+Run: .venv/bin/python tools/readme.py
 
-The figures are those of ``eval/reports/support/report.json`` (``make report``), ``.cache/bench.json``
-(``make bench``) and ``.cache/chaos.txt`` (``make chaos``); the transcript is the file named, or stays. The conversation
-is held anew, by ``chat`` with the shipped program and the messages of ``docs/examples/conversation.txt``.
+The figures come from ``eval/reports/support/report.json`` (``make report``), ``.cache/bench.json`` (``make bench``)
+and ``.cache/chaos.txt`` (``make chaos``). ``chat`` runs the conversation again, with the shipped program and the
+messages of ``docs/examples/conversation.txt``.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from marked_block import filled
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     ROOT / "README.md",
-    ROOT / "docs" / "method" / "figures.md",
+    ROOT / "eval" / "benchmarks" / "README.md",
     ROOT / "docs" / "understanding.md",
 )
 MESSAGES = ROOT / "docs" / "examples" / "conversation.txt"
@@ -32,37 +31,45 @@ PROGRAM = ROOT / "optimize" / "programs" / "support"
 REPORT = ROOT / "eval" / "reports" / "support" / "report.json"
 BENCH = ROOT / ".cache" / "bench.json"
 CHAOS = ROOT / ".cache" / "chaos.txt"
-SHOWN = {
-    "flow_set_exact": "flows right",
-    "commands_exact": "commands right",
-    "rewrite_token_f1": "rewrite F1",
-    "unchanged_kept": "complete kept",
-}
+SHOWN = {"flow_set_exact": "flows right", "commands_exact": "commands right"}
+LEFT_OUT = "with demonstrations"
+"""Systems that stand in the report only: their figures are nearly those of the systems before them."""
 IN_COLUMNS = {"p50", "p95", "p50_ms", "p95_ms"}
-"""Further figures of a benchmark that the table has as columns."""
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+"""Further figures of a benchmark that the table of ``make bench`` has as columns."""
+PIDS = ("workers killed", "workers paused")
+"""Lines of ``make chaos`` with numbers of processes, which the page leaves out."""
+SPEED = {
+    "decision without a language model[local]": "decision of the local decider",
+    "decision without a language model[shipped]": "decision of the shipped program",
+    "hit": "decision from the decision cache",
+    "embedding[1]": "embedding of one message",
+    "recall[edge-1000]": "recall among 1,000 points",
+    "recall[edge-100000]": "recall among 100,000 points",
+    "turn in process[5]": "working memory of a turn in process, 5 KB",
+    "turn on redis[5]": "working memory of a turn on Redis, 5 KB",
+    "turn on redis[50]": "working memory of a turn on Redis, 50 KB",
+    "turn[in process]": "messages and trace of a turn in process",
+    "turn[sqlite file]": "messages and trace of a turn in SQLite",
+    "import in a fresh process[import jazzmine dspy]": "importing the package",
+    "loading an artefact": "loading a program",
+}
+"""The benchmarks of the page, with their names there. ``make bench`` prints the others too."""
 
 
-def _without_progress(text: str) -> str:
-    """What a run prints from its table on, without the commands that make shows."""
-    lines = [line for line in text.rstrip().splitlines() if not line.startswith(".venv/bin/")]
-    first = next((place for place, line in enumerate(lines) if line.strip().startswith("quickstart: ")), 0)
-    return "\n".join(lines[first:])
-
-
-def main(transcript: Path | None) -> None:
+def main() -> None:
     """Rewrite the blocks in place."""
     blocks = {"conversation": f"```text\n{conversation()}\n```", "given": given()}
-    if transcript is not None:
-        shown = _without_progress(_ESCAPES.sub("", transcript.read_text(encoding="utf-8")))
-        blocks["transcript"] = f"```text\n{shown}\n```"
     if REPORT.is_file():
         report = json.loads(REPORT.read_text(encoding="utf-8"))
         blocks["figures"] = quality(report)
     if BENCH.is_file():
-        blocks["speed"] = speed(json.loads(BENCH.read_text(encoding="utf-8")))
+        blocks["speed"] = selected_speed(json.loads(BENCH.read_text(encoding="utf-8")))
     if CHAOS.is_file():
-        lines = CHAOS.read_text(encoding="utf-8").strip().splitlines()
+        lines = [
+            line
+            for line in CHAOS.read_text(encoding="utf-8").strip().splitlines()
+            if not line.startswith(PIDS)
+        ]
         short = "\n".join(line if len(line) <= 118 else f"{line[:117]}…" for line in lines)
         blocks["chaos"] = f"```text\n{short}\n```"
     for path in PAGES:
@@ -74,7 +81,7 @@ def main(transcript: Path | None) -> None:
 
 
 def conversation() -> str:
-    """What ``chat`` prints of the messages, without a language model."""
+    """The conversation as ``chat`` prints it, without a language model."""
     command = [Path(sys.executable).with_name("jazzmine-dspy"), "chat", PROGRAM, "--lm", "none"]
     with MESSAGES.open(encoding="utf-8") as messages:
         done = subprocess.run(command, stdin=messages, capture_output=True, text=True, check=True)
@@ -82,7 +89,7 @@ def conversation() -> str:
 
 
 def given() -> str:
-    """What the shipped program gives without a language model, on the dataset and on the repair suite."""
+    """Results of the shipped program without a language model, on the dataset and on the repair suite."""
     lines = ["| measured | % |", "|---|---|"]
 
     def heading(command: str) -> None:
@@ -101,7 +108,7 @@ def given() -> str:
     for name, what in (("conversations", "right in every turn"), ("ends_right", "end right")):
         row(f"test part, whole conversations ({whole['conversations']}): {what}", whole["shares"][name])
     cost = whole["after_first_error"]
-    for name, what in (("right", "right"), ("right_apart", "right had nothing gone wrong before")):
+    for name, what in (("right", "right"), ("right_apart", "right if the turns before had been right")):
         row(f"turns after a first error ({cost['turns']}): {what}", {"value": cost[name], "low": None})
     command, first = _printed("evaluate", "support", f"{data}/earlier", "--lm", "none")
     heading(command)
@@ -130,24 +137,16 @@ def quality(report: dict[str, Any]) -> str:
     lines = [
         f"> {report.get('verdict') or report['first_line']}",
         "",
-        f"| {' | '.join(['', *SHOWN.values(), 'LM calls a turn', 'prompt tokens a turn', 'turns'])} |",
-        "|---" * (len(SHOWN) + 4) + "|",
+        f"| {' | '.join(['', *SHOWN.values(), 'LM calls a turn', 'turns'])} |",
+        "|---" * (len(SHOWN) + 3) + "|",
     ]
     for system in report["systems"]:
+        if LEFT_OUT in system["name"]:
+            continue
         cells = [_cell(system["metrics"].get(metric)) for metric in SHOWN]
-        usage = system["usage"]
-        cells += [
-            f"{usage['lm_calls_per_turn']:.2f}",
-            _tokens(usage),
-            str(system["n"]),
-        ]
+        cells += [f"{system['usage']['lm_calls_per_turn']:.2f}", str(system["n"])]
         lines.append(f"| {system['name']} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _tokens(usage: dict[str, float | None]) -> str:
-    counted = usage["prompt_tokens_per_turn"]
-    return "-" if counted is None else f"{counted:.0f}"
 
 
 def _cell(metric: dict[str, float] | None) -> str:
@@ -160,18 +159,38 @@ def _cell(metric: dict[str, float] | None) -> str:
 
 def speed(bench: dict[str, Any]) -> str:
     """Median and 95th percentile of each benchmark, in milliseconds."""
-    lines = ["| benchmark | p50 ms | p95 ms | beside |", "|---|---|---|---|"]
+    lines = ["| benchmark | p50 ms | p95 ms | also measured |", "|---|---|---|---|"]
     for entry in bench["benchmarks"]:
-        times = sorted(seconds * 1000 for seconds in entry["stats"]["data"])
-        p95 = times[min(len(times) - 1, int(len(times) * 0.95))]
+        p50, p95 = _percentiles(entry)
         beside = ", ".join(
             f"{key} {value:.{_places(value)}f}"
             for key, value in entry["extra_info"].items()
             if _is_number(value) and key not in IN_COLUMNS
         )
-        name = entry["name"].removeprefix("test_").replace("_", " ")
-        lines.append(f"| {name} | {statistics.median(times):.2f} | {p95:.2f} | {beside} |")
+        lines.append(f"| {_name(entry)} | {p50:.2f} | {p95:.2f} | {beside} |")
     return "\n".join(lines)
+
+
+def selected_speed(bench: dict[str, Any]) -> str:
+    """The benchmarks of the page, in its order."""
+    lines = ["| measured | p50 ms | p95 ms |", "|---|---|---|"]
+    entries = {_name(entry): entry for entry in bench["benchmarks"]}
+    for name, label in SPEED.items():
+        if name in entries:
+            p50, p95 = _percentiles(entries[name])
+            lines.append(f"| {label} | {p50:.2f} | {p95:.2f} |")
+    return "\n".join(lines)
+
+
+def _name(entry: dict[str, Any]) -> str:
+    name: str = entry["name"]
+    return name.removeprefix("test_").replace("_", " ")
+
+
+def _percentiles(entry: dict[str, Any]) -> tuple[float, float]:
+    """Median and 95th percentile in milliseconds."""
+    times = sorted(seconds * 1000 for seconds in entry["stats"]["data"])
+    return statistics.median(times), times[min(len(times) - 1, int(len(times) * 0.95))]
 
 
 def _places(value: float) -> int:
@@ -183,4 +202,4 @@ def _is_number(value: object) -> bool:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    main()

@@ -153,7 +153,7 @@ def _given(flows: Any, agent_id: str = "") -> FlowRegistry:
         return FlowRegistry.from_yaml(flows, agent_id=agent_id)
     if not isinstance(flows, Iterable):
         raise InputError(
-            "These are no flows",
+            "These are not flows",
             where=f"flows={flows!r}",
             remedy="Pass a registry, a mapping, a list, or the path of a YAML file.",
         )
@@ -193,7 +193,7 @@ def _damaged(where: Path) -> Iterator[None]:
         raise ArtifactError(error.message, where=error.where or str(where), remedy=AGAIN) from error
     except Exception as error:
         raise ArtifactError(
-            f"The content is no program's ({type(error).__name__})", where=str(where), remedy=AGAIN
+            f"The content is not that of a program ({type(error).__name__})", where=str(where), remedy=AGAIN
         ) from error
 
 
@@ -284,7 +284,7 @@ def read_examples(file: Path, data: bytes | None = None) -> list[tuple[str, str,
                 raise ValueError("the text is empty")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
-                "This is no example of a program",
+                "This is not an example of a program",
                 where=f"{file}, line {number}",
                 remedy="Save the program again.",
             ) from error

@@ -70,7 +70,7 @@ def check_names(names: Iterable[object], where: Path) -> None:
     for name in names:
         if not isinstance(name, str) or name not in _LIMITS or name == MANIFEST:
             raise ArtifactError(
-                f"The manifest names {str(name)[:100]!r}, which is no file of a program",
+                f"The manifest names {str(name)[:100]!r}, which is not a file of a program",
                 where=str(where),
                 remedy=AGAIN,
             )
@@ -96,7 +96,7 @@ def read_file(folder: Path, name: str) -> bytes:
         handle = os.open(place, _FLAGS)
         with os.fdopen(handle, "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise ArtifactError("This is no regular file", where=str(path), remedy=AGAIN)
+                raise ArtifactError("This is not a regular file", where=str(path), remedy=AGAIN)
             data = stream.read(limit + 1)
     except FileNotFoundError as error:
         raise ArtifactError("A file is missing", where=str(path), remedy=AGAIN) from error

@@ -191,7 +191,7 @@ def client_of(uri: str | None, what: str) -> Iterator[Any]:
         raise
     except Exception as error:  # MLflow's stores and their clients raise types of their own
         raise ArtifactError(
-            f"MLflow gives no program: {format_error(error)}", where=what[:200],
+            f"MLflow returned no program: {format_error(error)}", where=what[:200],
             remedy="Check name and version, and MLFLOW_TRACKING_URI for the server that has it.",
         ) from error  # fmt: skip
 
@@ -221,7 +221,7 @@ class Published(NamedTuple):
 
 
 def publish(program: str | Path, name: str, *, alias: str | None = None, uri: str | None = None) -> Published:
-    """Put a compiled program into the registry, as the next version of a name.
+    """Publish a compiled program in the registry, as the next version of a name.
 
     Args:
         program: Folder or name of the program; it is checked first, as loading does.

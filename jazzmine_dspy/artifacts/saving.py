@@ -156,7 +156,7 @@ def check_target(folder: str | Path) -> None:
         )
     if _holds_something_else(folder):
         raise ArtifactError(
-            "The folder holds something else than a program, which would be lost",
+            "The folder contains something other than a program, which would be lost",
             where=str(folder),
             remedy="Name another --out, or empty it.",
         )

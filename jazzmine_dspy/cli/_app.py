@@ -88,7 +88,7 @@ def _await(out: Output, awaiting: Any) -> int:
 
     if isinstance(awaiting, Stale):
         out.document({"stale": len(awaiting.keys), "recording": awaiting.folder})
-        out.note(f"{awaiting}. It is not used: record the answers anew, or restore what has changed.")
+        out.note(f"{awaiting}. It is not used: record the answers again, or restore what has changed.")
         return CHECK_FAILED
     if awaiting.problem is not None:
         failure = failure_of(awaiting.problem)
@@ -125,8 +125,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Understand each turn of a conversation with programs compiled against labelled conversations.",
-    epilog="Exit codes: 0 fine, 1 a check failed, 2 bad input or usage, 3 answers are awaited. "
+    help="Understand the turns of a conversation with programs compiled on labelled conversations.",
+    epilog="Exit codes: 0 success, 1 a check failed, 2 wrong input or usage, 3 answers are missing. "
     "Every command takes --json.",
 )
 

@@ -33,9 +33,9 @@ def import_(
             help="A part and its file: train, dev (divided), dev_a, dev_b or test. May be repeated.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the division of dev, or of train.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for dividing dev, or train.")] = 0,
     dev_share: Annotated[
-        float, typer.Option("--dev-share", help="Share of train that becomes dev where there is no dev part.")
+        float, typer.Option("--dev-share", help="Share of train that becomes dev if there is no dev part.")
     ] = 0.2,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a row was left out.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a dataset in --out.")] = False,
@@ -119,7 +119,7 @@ def export(
         typer.Argument(
             metavar="URL",
             envvar="JAZZMINE_MESSAGES_URL",
-            help="Where messages are kept, such as sqlite:///talks.db.",
+            help="Message store, such as sqlite:///talks.db.",
         ),
     ],
     flows: Annotated[
@@ -138,7 +138,12 @@ def export(
     ] = None,
     most: Annotated[
         int | None,
-        typer.Option("--most", metavar="N", min=1, help="Conversations at most, the least confident ones."),
+        typer.Option(
+            "--most",
+            metavar="N",
+            min=1,
+            help="Number of conversations at most, the least confident first.",
+        ),
     ] = None,
     redact: Annotated[
         bool, typer.Option(help="Replace addresses, telephone and account numbers, and ids of conversations.")
@@ -193,7 +198,7 @@ def export(
         document=result._asdict() | {"path": str(result.path)},
     )
     if result.replaced is None:
-        to.warn("nothing was redacted: the file holds what users said, letter for letter")
+        to.warn("nothing was redacted: the file has the users' messages unchanged")
     else:
         counts = ", ".join(f"{kind} {count}" for kind, count in result.replaced.items())
         to.show(f"replaced: {counts or 'nothing was found'}; names and streets in free text are not found")

@@ -34,16 +34,16 @@ DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="Folder o
 Split = Annotated[
     str, typer.Option(help="test, train, dev_a or dev_b. Opening test is logged in the dataset.")
 ]
-Sample = Annotated[int | None, typer.Option(min=1, help="Score that many turns, drawn by seed.")]
+Sample = Annotated[int | None, typer.Option(min=1, help="Score only this many turns, drawn by seed.")]
 Spread = Annotated[
-    bool, typer.Option("--spread", help="Draw the sample from as many conversations as there are.")
+    bool, typer.Option("--spread", help="Spread the sample over as many conversations as possible.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of the sample and of the draws behind the intervals.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the sample and of the intervals.")]
 ReportFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write report.html, report.md and report.json.")
 ]
 Concurrency = Annotated[
-    int, typer.Option(metavar="N", min=1, max=256, help="Turns that the LM is asked about at once.")
+    int, typer.Option(metavar="N", min=1, max=256, help="Turns for which the LM is called at the same time.")
 ]
 
 _OUTPUT = ("report", "wrong", "csv", "quiet", "_json", "concurrency")
@@ -130,7 +130,7 @@ def score(
     manifest = manifest_of(program)
     flows = dataset.flows if program == BASE else None
     if flows is None and manifest.get("flows") != dataset.flows.checksum:
-        out.note("note: the dataset's flows are not those of the program; the dataset's are used.")
+        out.note("note: dataset and program have different flows; the dataset's flows are used.")
         flows = dataset.flows
     if exposure := describe_exposure(manifest, dataset, options.split):  # type: ignore[arg-type]
         out.note(f"note: {exposure}.")
@@ -304,7 +304,7 @@ def show_comparison(comparison: Comparison, examples: int = _EXAMPLES) -> None:
             )
             out.show(f"  {before}  {turn.before}", f"  {after}  {turn.after}")
         if len(turns) > examples:
-            out.show(f"… and {len(turns) - examples} more {title}; --json and --report hold all of them.")
+            out.show(f"… and {len(turns) - examples} more {title}; --json and --report have all of them.")
     moved = ", ".join(
         f"{n} {old} → {new}" for (old, new), n in sorted(comparison.outcomes.items()) if old != new
     )

@@ -23,14 +23,14 @@ _warning = partial(Fault, "warning")
 def flow_problems(registry: FlowRegistry) -> Iterator[Fault]:
     """Problems of flows in their order: examples, conditions, questions, and texts of the flow and its subflows."""
     if not registry:
-        yield _warning("flows", "There is no flow", "Write one; without flows nothing is ever selected.")
+        yield _warning("flows", "There is no flow", "Write one; without flows, the program selects nothing.")
     examples: dict[str, str] = {}
     words: dict[str, tuple[str, str]] = {}
     for flow in registry.values():
         yield from _example_problems(flow, examples, words)
         place = f"flow {flow.name!r}"
         if not flow.condition:
-            remedy = "Say when the flow is the right one: language models choose by it."
+            remedy = "Describe when the flow is right: language models choose by it."
             yield _warning(f"{place}, condition", "No condition", remedy)
         for slot in flow.slots:
             if slot.required and not slot.ask:
@@ -48,17 +48,17 @@ def _example_problems(
     field = f"flow {flow.name!r}, examples"
     if (number := len(flow.examples)) < _FEW:
         message = f"{number or 'no'} example{'' if number == 1 else 's'}"
-        yield _warning(field, message, f"Write {_FEW} or more messages that want it.")
+        yield _warning(field, message, f"Write {_FEW} or more messages that should start it.")
     for example in flow.examples:
         key = " ".join(example.casefold().split())
         if (other := flow_by_example.setdefault(key, flow.name)) != flow.name:
             message = f"Example {example!r} is also one of {other!r}"
-            yield Fault("error", field, message, "Keep it with the flow that it wants.")
+            yield Fault("error", field, message, "Keep it only in the flow that it should start.")
         elif words := " ".join(sorted(re.findall(r"\w+", key))):
             other, theirs = example_by_words.setdefault(words, (flow.name, example))
             if other != flow.name:
                 message = f"Example {example!r} has the words of {theirs!r} of {other!r}"
-                yield _warning(field, message, "Say in each what tells the flows apart.")
+                yield _warning(field, message, "Write in each what distinguishes the flows.")
 
 
 def _with_subflows(flow: Flow) -> Iterator[Flow]:
@@ -74,7 +74,7 @@ def _text_problems(flow: Flow) -> Iterator[Fault]:
         for name in dict.fromkeys(_FIELD.findall(text)):
             if name not in slots | own:
                 remedy = f"Name one that it has: {', '.join(sorted(slots | own)) or 'none'}."
-                yield Fault("error", field, f"{{{name}}} is no slot of the flow", remedy)
+                yield Fault("error", field, f"{{{name}}} is not a slot of the flow", remedy)
     if flow.tools and not flow.confirm:
         remedy = "Write a 'confirm' text, unless the tools only look something up."
         yield _warning("confirm", "The flow has tools and runs them without asking", remedy)
@@ -82,7 +82,7 @@ def _text_problems(flow: Flow) -> Iterator[Fault]:
     for slot in flow.slots if flow.confirm else ():
         if slot.required and slot.name not in fields:
             message = f"The confirmation never shows the slot {slot.name!r}, which the flow needs"
-            remedy = f"Write {{{slot.name}}} into the text, so that the user sees what is agreed to."
+            remedy = f"Write {{{slot.name}}} into the text, so that users see what they agree to."
             yield _warning("confirm", message, remedy)
 
 

@@ -18,13 +18,16 @@ Name = Annotated[
 LM = Annotated[
     str | None,
     typer.Option(
-        "--lm", help="Language model, such as openai/gpt-4o-mini, or none. Default: the one compiled for."
+        "--lm",
+        help="Language model, such as openai/gpt-4o-mini, or none. Default: that of the compile.",
     ),
 ]
 APIBase = Annotated[
     str | None,
     typer.Option(
-        "--api-base", metavar="URL", help="Address of the language model's server, as its documents give it."
+        "--api-base",
+        metavar="URL",
+        help="Address of the language model's server, as its documentation gives it.",
     ),
 ]
 PolicyOption = Annotated[
@@ -33,7 +36,7 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME",
         help="Who decides: shipped, local, lm, cascade or fallback. Default: shipped, or cascade where --lm names a "
-        "model that shipped does not ask.",
+        "model that shipped does not use.",
     ),
 ]
 WordingOption = Annotated[

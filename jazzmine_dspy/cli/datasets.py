@@ -40,7 +40,7 @@ def split(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder with flows.yaml and conversations.jsonl.")
     ],
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the division.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for dividing.")] = 0,
     shares: Annotated[
         str,
         typer.Option(
@@ -51,17 +51,19 @@ def split(
     ] = "",
     keep: Annotated[
         bool,
-        typer.Option("--keep", help="Keep the roles that splits.json has, edited or not; divide the rest."),
+        typer.Option(
+            "--keep", help="Keep the roles in splits.json, and divide only the other conversations."
+        ),
     ] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Divide anew although sound splits are in force.")
+        bool, typer.Option("--replace", help="Divide again although valid splits exist.")
     ] = False,
     _json: AsJson = False,
 ) -> None:
     """Give each conversation a role, stratified, and lock the roles with a hash in splits.json.
 
-    Sound splits stay, unless --replace is said: scores on other splits cannot be compared. Splits that were
-    edited by hand or are broken are written anew, or taken over with --keep.
+    Valid splits stay unless you use --replace, since scores on different splits cannot be compared. Splits that were
+    edited by hand or are damaged are written again, or accepted with --keep.
     """
     from jazzmine_dspy.datasets import ROLES, write_splits
     from jazzmine_dspy.datasets.split import default_fractions, divide, group, roles_hash
@@ -144,7 +146,7 @@ def check(
     all_: Annotated[bool, typer.Option("--all", help="Print every problem, one a line.")] = False,
     _json: AsJson = False,
 ) -> None:
-    """Find all faults of a dataset, with their place and remedy; the first are printed by kind, with counts.
+    """Find all faults of a dataset, with their place and remedy. The first of each kind is printed, with counts.
 
     Exit code 2: it cannot be loaded. 1: it loads, but labels contradict each other or texts leak between
     splits. Warnings alone: 0.
@@ -156,8 +158,8 @@ def check(
     report = check_dataset(folder)
     enough = shipped_prior().enough
     few = (
-        f"few conversations: elsewhere compiling gained on the base from about {enough} labelled ones on "
-        "(docs/results/learning.md); below, a run mostly ships the base"
+        f"few conversations: on other datasets, compiling improved on the base from about {enough} labelled "
+        "conversations on; with fewer, a run mostly ships the base"
     )
     refused = None if report.ok else _refused(folder)
     document = report.to_json()
@@ -167,7 +169,7 @@ def check(
     problems = (*report.errors, *report.warnings)
     roles = ", ".join(f"{role} {count}" for role, count in report.turns_by_role.items())
     share = report.nearest_train_label_accuracy
-    nearest = f"looking up the most alike training turn would label {share or 0:.1%} of the test turns right"
+    nearest = f"the labels of the most similar training turn are right on {share or 0:.1%} of the test turns"
     out.show(
         *(
             [f"{each.severity}: {each.where}: {each.message}. {each.remedy}" for each in problems]
@@ -176,7 +178,7 @@ def check(
         ),
         f"{report.conversations} conversations, {report.turns} turns ({roles}), "
         f"{report.labelled_turns} labelled, {report.flows} flows",
-        f"near-duplicates (alike but for names and numbers): {report.near_duplicate_share:.1%} of the turns",
+        f"near-duplicates (equal except for names and numbers): {report.near_duplicate_share:.1%} of the turns",
         *([] if share is None else [nearest]),
         f"{len(report.errors)} errors, {len(report.warnings)} warnings",
         *([few] if report.conversations < enough else []),

@@ -41,7 +41,7 @@ def decide(
     wording: WordingOption = None,
     _json: AsJson = False,
 ) -> None:
-    """Decide one turn: what the message means, which flows it wants, which commands it comes down to."""
+    """Decide one turn: what the message means, which flows it starts, and which commands it gives."""
     out = output()
     parsed = _read_turn(text, turn)
     opened = open_program(program, lm=lm, api_base=api_base, policy=policy, wording=wording)
@@ -85,7 +85,7 @@ def _object(file: Path) -> dict[str, Any]:
     with reading(file, "The turn is not JSON", remedy, InputError):
         data = from_json(text)
     if not isinstance(data, dict):
-        raise InputError("The turn is no JSON object", where=str(file), remedy=remedy)
+        raise InputError("The turn is not a JSON object", where=str(file), remedy=remedy)
     return data
 
 
@@ -125,7 +125,7 @@ def _command(command: Any) -> str:
 
 _QUIT = ("/quit", "/exit")
 _RESTART = "/restart"
-_TAKEN_OVER = "     [a person would take over here; ask for something else, or begin anew with /restart]"
+_TAKEN_OVER = "     [a person would take over here; ask for something else, or start again with /restart]"
 
 
 def chat(
@@ -133,16 +133,17 @@ def chat(
     lm: LM = None,
     api_base: APIBase = None,
     flows: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="YAML file of other flows than the compiled ones.")
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML file of flows to use instead of the compiled ones."),
     ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the commands and sources of every turn.")
     ] = False,
     _json: AsJson = False,
 ) -> None:
-    """Hold a conversation. A line is a message; /restart begins anew, /quit or the end of the input ends it.
+    """Talk to a program. A line is a message; /restart starts again, /quit or the end of the input ends it.
 
-    No action is really carried out: a flow that has all its values is said to run, and to have succeeded.
+    No action is really carried out: a flow that has all its values counts as run with success.
     """
     from jazzmine_dspy.runtime import Runtime
 
@@ -165,7 +166,7 @@ def _lines() -> Iterator[str]:
     """Messages, without empty lines; a prompt is shown only where somebody types."""
     interactive = sys.stdin.isatty()
     if interactive:
-        output().note("Type a message; /restart begins anew, /quit ends.")
+        output().note("Type a message; /restart starts again, /quit ends.")
     while True:
         try:
             if interactive:

@@ -41,14 +41,14 @@ class Finding:
 def doctor(
     lm: Annotated[
         str | None,
-        typer.Option("--lm", help="Ask this language model once, and tell what its provider holds."),
+        typer.Option("--lm", help="Call this language model once, and report what its provider supports."),
     ] = None,
     api_base: APIBase = None,
     _json: AsJson = False,
 ) -> None:
-    """Look for what the commands need: packages, models, a writable cache, a language model.
+    """Check what the commands need: packages, models, a writable cache, a language model.
 
-    Exit code 1: something needed is missing. What only some jobs need is listed, and fails nothing.
+    Exit code 1: something needed is missing. Parts that only some tasks need are listed, and do not fail.
     """
     out = output()
     findings = []
@@ -58,7 +58,7 @@ def doctor(
             without_secrets(f"{'ok     ' if finding.ok else 'missing'}  {finding.name}: {finding.detail}")
         )
         if not finding.ok:
-            optional = "" if finding.needed else " (not needed by every job)"
+            optional = "" if finding.needed else " (needed only for some tasks)"
             out.show(without_secrets(f"         {finding.remedy}{optional}"))
     missing = [finding.name for finding in findings if finding.needed and not finding.ok]
     checks = [
@@ -66,7 +66,7 @@ def doctor(
         for line in map(asdict, findings)
     ]
     out.show(
-        "all that is needed is here" if not missing else f"missing: {', '.join(missing)}",
+        "everything that is needed is installed" if not missing else f"missing: {', '.join(missing)}",
         document={"ok": not missing, "missing": missing, "checks": checks},
     )
     if missing:
@@ -148,9 +148,9 @@ _SCHEMAS = {
     "none": "neither a schema nor JSON",
 }
 _HINTS = {
-    "LMAuthError": "Check the key in the environment, and what it may do.",
+    "LMAuthError": "Check the key in the environment, and its permissions.",
     "LMTransportError": "Check that the server runs, its address (--api-base) and the network.",
-    "LMRateLimitError": "The provider answers, but not now: ask again later, or raise the limit.",
+    "LMRateLimitError": "The provider rejects requests at the moment: try again later, or raise the limit.",
     "LMTimeoutError": "Try again: a model may have to be loaded first; or set a longer timeout in lm_settings.",
     "LMServerError": "The provider failed: try again later.",
 }
@@ -164,7 +164,7 @@ def _hint(error: Exception) -> str:
     if parameter := error_parameter(error):
         return f"Remove {parameter} from lm_settings, or set a value that the model takes."
     if getattr(error, "status", None) == 404:
-        return "Check the model's name, and that --api-base is the address that the server's documents give."
+        return "Check the model's name, and that --api-base is the address in the server's documentation."
     classes = [each.__name__ for each in type(error).__mro__]
     return next((hint for name, hint in _HINTS.items() if name in classes), "")
 
@@ -182,15 +182,15 @@ def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
         remedy = getattr(error, "remedy", "") or _hint(error) or general
         yield Finding(title, False, True, format_error(error), remedy)
         return
-    strict = ", strictly" if probed.held else ", but does not hold its answer to it"
+    strict = ", strictly" if probed.held else ", but its answers may not follow it"
     detail = f"takes {_SCHEMAS[probed.taken]}{strict if probed.taken == 'schema' else ''}"
-    remedy = "Answers are checked all the same; expect more of them to be refused."
+    remedy = "Answers are still checked; expect more rejected answers."
     if probed.taken == "json":
         remedy = "Set schema_support = false in lm_settings, so that no schema is tried. " + remedy
     temperature = "none is sent" if probed.temperature is None else f"takes {probed.temperature:g}"
     counted = bool(probed.prompt_tokens and probed.completion_tokens)
     counts = f"reports {probed.prompt_tokens} of the prompt and {probed.completion_tokens} of the answer"
-    unlimited = "Budgets of tokens and money cannot be kept with it."
+    unlimited = "Limits in tokens and money do not work with it."
     yield from (
         Finding(title, True, True, f"answered {probed.answer!r}"),
         Finding(f"{title}: schema", probed.taken == "schema" and probed.held, False, detail, remedy),

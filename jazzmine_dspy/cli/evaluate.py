@@ -63,7 +63,7 @@ def evaluate(
         ),
     ] = None,
     margin: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=1, help="What may be lost against the baseline.")
+        float, typer.Option(metavar="SHARE", min=0, max=1, help="Loss that is allowed against the baseline.")
     ] = 0.0,
     objective: Annotated[
         str | None,
@@ -72,7 +72,7 @@ def evaluate(
     replay: Annotated[
         bool,
         typer.Option(
-            "--replay", help="Also hold whole conversations, with the program's own state; each twice."
+            "--replay", help="Also run whole conversations with the program's own state, each twice."
         ),
     ] = False,
     audit: Annotated[
@@ -94,7 +94,7 @@ def evaluate(
 ) -> None:
     """Score a program on labelled turns, with 95 % intervals, cost and latency.
 
-    Exit code 1 with --against: it loses significantly more than --margin; with --audit: more turns are wrong than the
+    Exit code 1 with --against: it loses significantly more than --margin. With --audit: more turns are wrong than the
     target of its gate allows.
     """
     from jazzmine_dspy import eval as scoring
@@ -182,7 +182,7 @@ def evaluate(
         out.note(f"report: {write_report(page, report).html}")
     reason, broken = evaluation.inconclusive_reason, audited is not None and audited.broken
     if not reason and evaluation.crashed + evaluation.degraded == evaluation.n:
-        reason = "every turn crashed or is degraded: these are no figures of the program"
+        reason = "every turn crashed or is degraded, so these figures say nothing about the program"
     if compared is not None and gated is not None and not reason and not broken:
         show_comparison(compared)
         out.show(f"gate {gated.why}")
@@ -324,8 +324,8 @@ def compare(
 ) -> None:
     """Compare two programs on the same turns: paired tests, slices, and the turns that changed.
 
-    B is measured against A. The options --lm, --api-base, --policy and --wording hold for both; evaluate each with
-    --json, and compare the files, where they differ.
+    B is measured against A. The options --lm, --api-base, --policy and --wording apply to both. If they differ,
+    evaluate each program with --json, and compare the files.
     """
     from jazzmine_dspy import eval as scoring
     from jazzmine_dspy.datasets import load_dataset

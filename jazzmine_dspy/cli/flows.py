@@ -70,34 +70,33 @@ def sync(
         str,
         typer.Option("--memory", metavar="URL|PATH", help="Qdrant's URL, or the folder of an embedded one."),
     ],
-    agent: Annotated[str, typer.Option("--agent", metavar="ID", help="Whose flows these are.")] = "",
+    agent: Annotated[str, typer.Option("--agent", metavar="ID", help="Agent that the flows belong to.")] = "",
     layout: Annotated[
-        Layouts, typer.Option("--layout", help="Our own collection alone, or jazzmine's beside it.")
+        Layouts, typer.Option("--layout", help="Only our own collection, or also jazzmine's.")
     ] = Layouts.EXAMPLES,
-    prefix: Annotated[
-        str, typer.Option("--prefix", help="First part of the collections' names.")
-    ] = "jazzmine",
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the collections' names.")] = "jazzmine",
     api_key_env: Annotated[
         str, typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the API key.")
     ] = _KEY,
     ca: Annotated[
-        Path | None, typer.Option("--ca", metavar="FILE", help="PEM file of authorities for https.")
+        Path | None,
+        typer.Option("--ca", metavar="FILE", help="PEM file of certificate authorities for https."),
     ] = None,
     timeout: Annotated[
         float,
         typer.Option(
             "--timeout",
             metavar="S",
-            help="Seconds that a question to a server may take, all tries included; a write or a listing "
+            help="Seconds that a search may take, with all retries; a write or a listing may take "
             "ten times as long.",
         ),
     ] = 30.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Print the changes without making them.")
     ] = False,
     _json: AsJson = False,
 ) -> None:
-    """Make procedural memory hold these flows for an agent, and no others.
+    """Store exactly these flows in an agent's procedural memory.
 
     Of a program's folder, its labelled examples (examples.jsonl) are stored too. May be repeated: what is the same is
     skipped. The API key is read from the environment, never from the command line.

@@ -32,7 +32,7 @@ def init(
     ],
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where to put it (default: a new folder NAME)."),
+        typer.Option("--dir", metavar="DIR", help="Folder of the project (default: a new folder NAME)."),
     ] = None,
     lm: Annotated[
         str, typer.Option(help="Language model that the recipe compiles with, such as openai/gpt-4o-mini.")
@@ -45,7 +45,7 @@ def init(
 
     if not _NAME.fullmatch(name):
         remedy = "Use letters, digits, dots, dashes and underscores, a letter or digit first."
-        raise InputError(f"{name!r} is no name for a project", where="NAME", remedy=remedy)
+        raise InputError(f"{name!r} is not a valid name for a project", where="NAME", remedy=remedy)
     folder = directory if directory is not None else Path(name)
     starter = resources.files("jazzmine_dspy.cli") / "_starter"
     address = "" if api_base is None else f"lm_settings = {{ api_base = {json.dumps(api_base)} }}\n"
@@ -59,7 +59,7 @@ def init(
     taken = [str(path) for path in files if path.exists()]
     if taken:
         remedy = "Choose another name or --dir, or move these files away."
-        raise InputError("Files are there already", where=", ".join(taken), remedy=remedy)
+        raise InputError("Files already exist", where=", ".join(taken), remedy=remedy)
     for path, content in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         # Exclusive: a file that has appeared meanwhile is not overwritten either.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-app = typer.Typer(no_args_is_help=True, help="Look at working memory in Redis.")
+app = typer.Typer(no_args_is_help=True, help="Inspect working memory in Redis.")
 
 
 class Records(StrEnum):
@@ -31,7 +31,7 @@ class Records(StrEnum):
 Redis = Annotated[
     str, typer.Option("--redis", metavar="URL", envvar="JAZZMINE_REDIS_URL", help="Where records are kept.")
 ]
-Prefix = Annotated[str, typer.Option("--prefix", help="First part of all keys.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="Prefix of all keys.")]
 Whose = Annotated[Records, typer.Option("--records", help="Our own records, or those of jazzmine.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Of the conversation.")]
 LOCAL = "redis://localhost:6379"
@@ -54,7 +54,7 @@ def show(
     records: Whose = Records.OWN,
     _json: AsJson = False,
 ) -> None:
-    """Show what a conversation is in the middle of. As any reading, it lets the record live on.
+    """Show the working memory of a conversation. Reading it prolongs its life, as in service.
 
     Exit code 1: there is no record, or an unreadable one, which is moved aside.
     """

@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Publish programs in MLflow's regis
 @app.command("publish")
 def publish(
     program: Name,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Under which it is registered.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name in the registry.")],
     alias: Annotated[
         str | None, typer.Option("--alias", metavar="ALIAS", help="Move this alias to the new version.")
     ] = None,
@@ -29,7 +29,7 @@ def publish(
     ] = None,
     _json: AsJson = False,
 ) -> None:
-    """Put a compiled program into the registry, as the next version of a name."""
+    """Publish a compiled program in the registry, as the next version of a name."""
     from jazzmine_dspy import artifacts
 
     made = artifacts.publish(program, name, alias=alias, uri=uri)

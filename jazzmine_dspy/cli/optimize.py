@@ -23,14 +23,16 @@ def optimize(
     recipe: Annotated[
         Path | None,
         typer.Argument(
-            metavar="RECIPE", help="TOML file; see optimize/recipes/. With --from: the program's own."
+            metavar="RECIPE",
+            help="TOML file; see optimize/recipes/. Default with --from: the program's own recipe.",
         ),
     ] = None,
     dataset: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Another dataset than the recipe's.")
+        Path | None, typer.Option(metavar="DIR", help="Dataset to use instead of the recipe's.")
     ] = None,
     lm: Annotated[
-        str | None, typer.Option(help="Another language model, such as openai/gpt-4o-mini; none for none.")
+        str | None,
+        typer.Option(help="Language model instead of the recipe's, such as openai/gpt-4o-mini, or none."),
     ] = None,
     api_base: APIBase = None,
     wording: Annotated[
@@ -44,7 +46,7 @@ def optimize(
         int | None, typer.Option(metavar="N", min=0, help="Calls that the run may make.")
     ] = None,
     budget_tokens: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Tokens that the run may take, sent and answered.")
+        int | None, typer.Option(metavar="N", min=0, help="Prompt and answer tokens that the run may use.")
     ] = None,
     budget_money: Annotated[
         float | None,
@@ -54,9 +56,9 @@ def optimize(
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=256, help="Turns that the LM is asked about at once."),
+        typer.Option(metavar="N", min=1, max=256, help="Turns for which the LM is called at the same time."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed to use instead of the recipe's.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the program (default: optimize/programs/NAME)."),
@@ -66,29 +68,29 @@ def optimize(
         typer.Option(
             "--from",
             metavar="PROGRAM",
-            help="Start from a compiled program: it ships unless another one is better on flows and turns as they are.",
+            help="Start from a compiled program. It ships again unless another one is better on the flows and turns.",
         ),
     ] = None,
     _resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with a run that was stopped, as the same command does without it."
+            "--resume", help="Continue a stopped run. The same command without this option does it too."
         ),
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Ask the LM anew, whatever it has answered in earlier runs.")
+        bool, typer.Option("--fresh", help="Call the LM again instead of using its answers of earlier runs.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what the run would ask and cost at most; ask nothing.")
+        bool,
+        typer.Option("--dry-run", help="Print the calls and the cost that the run needs at most, and stop."),
     ] = False,
     quiet: Quiet = False,
     _json: AsJson = False,
 ) -> None:
-    """Compile a program against labelled conversations, and report how it compares.
+    """Compile a program on labelled conversations, and compare it with the base.
 
-    The base program, the language model as written and a classic baseline are in the same table, all on turns that
-    nothing has seen. With --from, so is the program as it was. After a stop the same
-    command goes on: nothing is asked again.
+    The table also has the language model as written and a classic baseline, all on unseen turns, and with --from the
+    earlier program. After a stop, the same command continues and repeats no call.
     """
     import logging
 
@@ -182,7 +184,7 @@ def _show(result: RunResult, recipe: Path | None) -> None:
         lines.append(f"on the teacher: {spending(teacher, teacher_price)}")
     lines += [f"program: {result.folder}", f"report: {result.report_paths.html}"]
     if result.untracked:
-        lines.append(f"not all of it is tracked: {result.untracked}")
+        lines.append(f"MLflow does not have the whole run: {result.untracked}")
     if recipe is not None and lm == "none":
         lines += ["", f"With a language model of your own: jazzmine-dspy optimize {recipe} --lm {_OWN_LM}"]
     first = (terminal_table(result.report), result.report.verdict, result.first_line, "")
@@ -205,7 +207,7 @@ def _since(result: RunResult) -> list[str]:
     lines += [compared.verdict] if compared is not None else []
     return [
         *lines,
-        *(["the program stays as it was: nothing else promised more"] * changes["stays"]),
+        *(["the program does not change: no other one has a higher expected gain"] * changes["stays"]),
         "",
     ]
 
@@ -217,10 +219,12 @@ def report(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="Folder or name of a program, of its report, or report.json.")
     ],
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Write report.html and report.md anew.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Write report.html and report.md again.")
+    ] = False,
     _json: AsJson = False,
 ) -> None:
-    """Say where the report of a run is; what is missing of it is made again from report.json."""
+    """Print where the report of a run is. Missing files are written again from report.json."""
     from jazzmine_dspy.eval.report import Paths, write_document
     from jazzmine_dspy.models.errors import InputError
 
@@ -267,5 +271,5 @@ def _read_report(path: Path) -> dict[str, Any]:
         data = from_json(read_file(path))
     if not isinstance(data, dict) or "systems" not in data:
         remedy = "Name a report.json that 'optimize' wrote."
-        raise InputError("This is no report", where=str(path), remedy=remedy)
+        raise InputError("This is not a report", where=str(path), remedy=remedy)
     return data

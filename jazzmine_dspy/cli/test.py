@@ -31,19 +31,22 @@ def test(
     wording: WordingOption = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this registry, kind or id; may be given again."),
+        typer.Option(metavar="NAME", help="Run only this registry, kind or id. May be repeated."),
     ] = None,
     turns: Annotated[
-        bool, typer.Option("--turns", help="Judge turn by turn: a wrong turn's state is put right after it.")
+        bool,
+        typer.Option("--turns", help="Judge each turn alone: the state is corrected after a wrong turn."),
     ] = False,
     at_least: Annotated[
-        float, typer.Option(min=0, max=1, metavar="SHARE", help="Conversations that must be right.")
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="Share of conversations that must be right.")
     ] = 1.0,
     _json: AsJson = False,
 ) -> None:
-    """Hold a suite's conversations with a program, and compare each turn's state with the expected one.
+    """Run a suite's conversations with a program, and compare the state after each turn with the expected one.
 
-    Exit code 1: fewer conversations are right than --at-least says. Opening unseen registries is logged in the suite.
+    Exit code 1: fewer conversations are right than --at-least requires.
+
+    The suite logs when unseen registries are opened.
     """
     from jazzmine_dspy.eval.suite import load_suite, log_opening, run_suite
     from jazzmine_dspy.lm.replay import describe, recording_summary

@@ -183,7 +183,7 @@ def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:
                 field=f"turns.{item.index}.text",
                 message=f"{'The same' if same else 'Nearly the same'} text as {said[other].key} in line "
                 f"{said[other].line}, and the one is {item.role}, the other {said[other].role}",
-                remedy="Give both conversations one role, or write one of the two anew.",
+                remedy="Give both conversations one role, or rewrite one of the two.",
             )
         )
     share = sum(map(bool, alike)) / len(said) if said else 0.0
@@ -215,7 +215,7 @@ def _balance(said: Sequence[_Said], reading: Reading) -> Iterator[Problem]:
         for role in ROLES:
             for name in sorted(everywhere - held[role]) if held[role] else ():
                 message = f"The split {role!r} has no turn with the {what} {name!r}"
-                yield _warning(splits, f"roles.{role}", message, "Add turns, or split anew.")
+                yield _warning(splits, f"roles.{role}", message, "Add turns, or divide again.")
     for role in ROLES:
         if role not in reading.roles.values():
             yield _warning(splits, f"roles.{role}", f"The split {role!r} is empty", "Give it conversations.")

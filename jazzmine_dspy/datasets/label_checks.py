@@ -158,7 +158,7 @@ def contradictions(turn: LabelledTurn) -> Iterator[Fault]:
             labels.is_cancellation is False and any(c.cancellation == "always" for c in labels.commands),
             "warning",
             "labels.is_cancellation",
-            "A flow is left or a value taken back, and the turn is no cancellation",
+            "A flow is left or a value taken back, but the turn is not labelled as a cancellation",
             "Make the label true, or leave cancel_flow and clear_slot out.",
         ),
     )

@@ -163,7 +163,7 @@ def _roles(reading: Reading, ids: set[str], report: Report) -> None:
     except (OSError, MalformedError) as error:
         what, line = _why(error)
         message = f"The splits cannot be read: {what}"
-        report(_fault(path, line, message, "Write them anew with `datasets split`."))
+        report(_fault(path, line, message, "Write them again with `datasets split`."))
         return
     if splits.sha256 != roles_hash(splits.roles):
         message = "The hash does not fit: the splits were edited by hand"
@@ -172,7 +172,7 @@ def _roles(reading: Reading, ids: set[str], report: Report) -> None:
                 path,
                 _line(text, "sha256"),
                 message,
-                "Undo the edit, or write them anew with `datasets split`.",
+                "Undo the edit, or write them again with `datasets split`.",
             )
         )
     found: dict[str, Role] = {}
@@ -180,7 +180,7 @@ def _roles(reading: Reading, ids: set[str], report: Report) -> None:
         for name in splits.roles.get(role, ()):
             if name in found or name not in ids:
                 message = f"{name!r} has two roles" if name in found else f"There is no conversation {name!r}"
-                remedy = "Write the splits anew with `datasets split`."
+                remedy = "Write the splits again with `datasets split`."
                 report(_fault(path, _line(text, name), message, remedy, f"roles.{role}"))
             found.setdefault(name, role)
     for name in sorted(ids - found.keys()):

@@ -103,7 +103,7 @@ class Comparison:
         counted = f"{found.gained} turns gained, {found.lost} lost"
         told = f"{size}: {found.difference:+.3f} ({bounds}; p = {found.p:.3g}); {counted}"
         if self.conversations == 1:
-            return f"Nothing can be told from one conversation: {told}."
+            return f"One conversation is too few for a conclusion: {told}."
         if not self.changed:
             return f"No difference: {a} and {b} answer all {self.n} turns alike; {size}."
         if found.significant:

@@ -93,7 +93,7 @@ def _answer(pred: Any) -> tuple[TurnDecision, str]:
     whole = pred.get("decision") if hasattr(pred, "get") else None
     if not isinstance(whole, TurnDecision):
         raise InputError(
-            "The prediction is none of a program",
+            "The prediction is not one of a program",
             remedy="Compile program.trainable(), or pass a prediction with the program's decision.",
         )
     lost = [call.error for call in whole.calls if not call.success and call.error]

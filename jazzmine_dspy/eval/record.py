@@ -107,7 +107,7 @@ def read_record(
         data = from_json(read_file(path))
     held = data.get("record") if isinstance(data, dict) else None
     if not isinstance(held, dict) or held.get("format") != FORMAT:
-        raise InputError("This is no evaluation with its turns", where=where, remedy=_REMEDY)
+        raise InputError("This is not an evaluation with its turns", where=where, remedy=_REMEDY)
     try:
         facts = {str(name): str(value) for name, value in held["facts"].items()}
         for name, value in (expected or {}).items():
@@ -123,7 +123,7 @@ def read_record(
         if missing or examples_hash(chosen) != held["examples"]:
             raise InputError(
                 f"The dataset has changed since: turn {missing[0]} is gone" if missing
-                else "The dataset has changed since: turns or labels are others",
+                else "The dataset has changed since: turns or labels differ",
                 where=where,
                 remedy="Evaluate the baseline again.",
             )  # fmt: skip

@@ -104,6 +104,4 @@ def _check(examples: Sequence[Example], concurrency: int) -> None:
             remedy="Install the extra: pip install 'jazzmine-dspy[optimize]'.",
         )
     if concurrency < 1:
-        raise InputError(
-            "No turn could ever run", where=f"concurrency={concurrency}", remedy="Use 1 or more."
-        )
+        raise InputError("No turn can run", where=f"concurrency={concurrency}", remedy="Use 1 or more.")

@@ -57,7 +57,7 @@ class Linear:
         self.sums = tuple(part_sums(metric, scores, draws) for scores in (a, b))
         if not all(tops.size for tops, _ in self.sums):
             raise InputError(
-                f"No turn says anything about {metric!r}", remedy="Compare by a metric that both have."
+                f"No turn has a label for {metric!r}", remedy="Compare by a metric that both have."
             )
         (one, moved), (two, other) = (linearise(*sums) for sums in self.sums)
         self.values, self.value, self.moved = (one, two), one - two, moved - other

@@ -238,7 +238,7 @@ class Attempts:
             return self._more_room(error, outcome)
         if outcome.finish == "tool_call":
             raise AnswerError(
-                "The model calls a tool in the place of an answer",
+                "The model calls a tool instead of answering",
                 remedy="Turn the tools of its server off, or choose another language model.",
             ) from error
         empty = outcome.finish == "error" or not outcome.text.strip()
@@ -331,11 +331,13 @@ def _is_empty(error: Exception) -> bool:
 
 
 def _no_answer(*, thought: bool = False) -> LMNoAnswerError:
-    only = ": the model has thought, and said nothing" if thought else ""
-    return LMNoAnswerError(f"The answer is empty{only}", remedy="Ask again; see the provider if it lasts.")
+    only = ": the model only produced thoughts" if thought else ""
+    return LMNoAnswerError(
+        f"The answer is empty{only}", remedy="Try again; if it happens again, look at the provider."
+    )
 
 
 def _filtered() -> LMFilteredError:
     return LMFilteredError(
-        "The provider's filter or the model refused to answer", remedy="Asked again, it would refuse again."
+        "The provider's filter or the model refused to answer", remedy="It would refuse another request too."
     )

@@ -324,7 +324,7 @@ def read_answers(folder: Path, known: set[str] | None) -> dict[str, Answer]:
         key = str(row["custom_id"]) if row else ""
         answer = _parsed_answer(row) if row else None
         problems = {
-            "are no JSON object with a custom_id": row is None,
+            "are not a JSON object with a custom_id": row is None,
             "hold no answer": answer is None,
             "answer no request that was written": known is not None and key not in known,
             "answer a request again; the first answer counts": key in answers,

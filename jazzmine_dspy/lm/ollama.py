@@ -213,7 +213,7 @@ def _transport() -> Iterator[None]:
     except httpx.HTTPError as error:
         raise TransportError(type(error).__name__) from error
     except httpx.InvalidURL as error:
-        raise InvalidRequestError("the address is none") from error
+        raise InvalidRequestError("the address is not valid") from error
 
 
 def _refused(

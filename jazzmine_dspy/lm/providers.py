@@ -170,7 +170,7 @@ def disable_schema(lm: dspy.LM, form: Literal["json", "none"]) -> None:
     instead = "plain JSON" if form == "json" else "an answer without one"
     warnings.warn(
         f"{unwrap(lm)[0].model} refuses the schema of an answer. It is asked for {instead} from now on; every answer "
-        "is checked all the same. Set schema_support = false in lm_settings to ask for plain JSON at once.",
+        "is still checked. Set schema_support = false in lm_settings to ask for plain JSON at once.",
         LMWarning,
         stacklevel=3,
     )

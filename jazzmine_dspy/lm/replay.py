@@ -72,7 +72,7 @@ class ReplayStore(Shared):
             ) from error
         except sqlite3.DatabaseError as error:
             warnings.warn(
-                f"{self.path} is no replay store ({format_error(error)}); it is put aside",
+                f"{self.path} is not a replay store ({format_error(error)}); it is moved aside",
                 LMWarning,
                 stacklevel=2,
             )
@@ -113,7 +113,7 @@ class ReplayStore(Shared):
         except Exception as error:
             self._execute("DELETE FROM answers WHERE key = ? AND response = ?", key, row[0])
             warnings.warn(
-                f"{self.path}: the entry {key[:12]} is damaged and is asked anew ({format_error(error)})",
+                f"{self.path}: the entry {key[:12]} is damaged and is requested again ({format_error(error)})",
                 LMWarning,
                 stacklevel=2,
             )
@@ -335,7 +335,7 @@ def describe(summary: Mapping[str, Any]) -> str:
     """The result of `recording_summary` as a sentence."""
     return (
         f"{summary['used']} of {summary['answers']} recorded answers of {summary['kind']}, {summary['date']} "
-        f"({summary['name']}); they tell nothing of latency, or of how well a service keeps to a schema"
+        f"({summary['name']}); they say nothing about latency, or about how well a service follows a schema"
     )
 
 

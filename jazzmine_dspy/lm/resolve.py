@@ -194,7 +194,7 @@ def as_lm(llm: Any) -> dspy.BaseLM:
     if methods and not inspect.isclass(llm):
         return _wrapped(llm, methods[0])
     raise InputError(
-        f"{type(llm).__name__} is no language model",
+        f"{type(llm).__name__} is not a language model",
         where="llm",
         remedy="Pass a dspy.LM, the name of one, a TurnProgram, an object with `async agenerate(messages)`, or an "
         "asynchronous function from a prompt to a text.",

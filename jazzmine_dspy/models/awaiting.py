@@ -53,7 +53,7 @@ class Awaiting(BaseException):
             return str(self.problem)
         many = len(self.keys)
         what = "1 answer is" if many == 1 else f"{many} answers are"
-        return f"{what} awaited: the requests are in {Path(self.folder) / 'requests.jsonl'}"
+        return f"{what} missing: the requests are in {Path(self.folder) / 'requests.jsonl'}"
 
 
 class Stale(Awaiting):

@@ -67,7 +67,7 @@ def freeze(value: Any) -> Any:
 
 def _scalar(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("NaN and infinities are no values")
+        raise ValueError("NaN and infinities are not allowed")
     if isinstance(value, str):
         try:
             value.encode()
@@ -76,7 +76,7 @@ def _scalar(value: Any) -> Any:
         # A member of an enumeration comes back from JSON as its text.
         return str(value)
     if value is not None and not isinstance(value, bool | int | float):
-        raise ValueError(f"{type(value).__name__} is no JSON value")
+        raise ValueError(f"{type(value).__name__} is not a JSON value")
     return value
 
 

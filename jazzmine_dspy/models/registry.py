@@ -97,7 +97,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         Args:
             text: YAML.
             where: The file that errors name.
-            agent_id: Whose flows these are.
+            agent_id: Agent that the flows belong to.
 
         Raises:
             FlowError: it is no YAML, or holds a malformed flow.
@@ -170,7 +170,7 @@ def _code(value: Any, field: str, letters: int, example: str) -> str:
     if not isinstance(value, str) or not (value.isascii() and value.isalpha() and len(value) == letters):
         # A bare NO is what YAML takes for false.
         raise FlowError(
-            f"{value!r} is no {field}",
+            f"{value!r} is not a valid {field}",
             where=f"field {field}",
             remedy=f'Write its {letters} letters in quotes, such as "{example}", or leave it out.',
         )
@@ -182,7 +182,7 @@ def _share(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise FlowError(
-            f"{value!r} is no share of messages",
+            f"{value!r} is not a share of messages",
             where="field out_of_scope_share",
             remedy="Give a number from 0 to below 1, or leave it out.",
         )
@@ -222,7 +222,7 @@ def _flow(item: Any, place: Place) -> Flow:
     else:
         if not isinstance(item, Mapping):
             raise FlowError(
-                f"{type(item).__name__} is no flow",
+                f"{type(item).__name__} is not a flow",
                 where=place(()),
                 remedy="Pass Flow objects or mappings; flows of jazzmine through its to_registry of integrations.",
             )

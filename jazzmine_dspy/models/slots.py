@@ -163,7 +163,7 @@ class SlotType(ABC):
 
 def _usable(name: str, thing: Any) -> SlotType:
     if not (isinstance(thing, type) and issubclass(thing, SlotType)):
-        raise ValueError("it is no class that extends SlotType")
+        raise ValueError("it is not a subclass of SlotType")
     if missing := sorted(getattr(thing, "__abstractmethods__", ())):
         raise ValueError(f"it lacks {', '.join(missing)}")
     if not thing.example:

@@ -94,14 +94,14 @@ def checked_text(text: str, *, field: str) -> str:
     """
     if not isinstance(text, str):
         raise InputError(
-            f"The {field} is no text but {type(text).__name__}", where=field, remedy="Pass a string."
+            f"The {field} must be a string, not {type(text).__name__}", where=field, remedy="Pass a string."
         )
     if half := _SURROGATE.search(text):
         raise InputError(
             f"The {field} holds half of a surrogate pair, U+{ord(half[0]):04X}, as its character "
             f"{half.start() + 1:,}",
             where=field,
-            remedy="Decode it anew from its bytes as UTF-8 or UTF-16, or leave that character out.",
+            remedy="Decode it again from its bytes as UTF-8 or UTF-16, or leave that character out.",
         )
     return text
 

@@ -138,7 +138,7 @@ def price_for(recipe: Recipe) -> Price | None:
     found = price_of(recipe.lm, recipe.price)
     if found is None and recipe.budget.money is not None:
         raise RecipeError(
-            f"Nobody knows what {recipe.lm!r} costs, so a budget in money cannot be kept",
+            f"The price of {recipe.lm!r} is unknown, so a budget in money is not possible",
             where="budget.money",
             remedy="Set price = [PROMPT, ANSWER] in the recipe, in money per million tokens, or limit tokens.",
         )

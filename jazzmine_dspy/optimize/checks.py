@@ -51,7 +51,7 @@ def open_dataset(recipe: Recipe) -> Dataset:
             ) from error
         if not known:
             raise RecipeError(
-                f"Nobody registered the decider {name!r}",
+                f"No decider is registered as {name!r}",
                 where=f"deciders of {recipe.name}",
                 remedy=f"Known are {', '.join(DECIDERS) or 'none'}: install the package that has it.",
             )

@@ -55,9 +55,9 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
     by = state.ships
     if state.base_ships:
-        by = "the base program: nothing that was compiled promised more"
+        by = "the base program: no compiled program has a higher expected gain"
     elif state.stays:
-        by = "the program as it was: nothing else promised more"
+        by = "the same program as before: no other one has a higher expected gain"
     gain = difference(state.systems, "shipped", BASE, metric)
     over_base = ""
     if gain is not None and not state.base_ships:
@@ -177,7 +177,7 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
         )
     if spent["replayed_calls"]:
         facts["latencies of the LM rows"] = (
-            f"{spent['replayed_calls']} of {spent['lm_calls']} calls were answered from the replay store, in no time; "
+            f"{spent['replayed_calls']} of {spent['lm_calls']} calls came from the replay store, in no time; "
             "`make bench` measures the language model"
         )
     for name, evaluation in state.systems.items():

@@ -57,7 +57,7 @@ def _degrading(work: Callable[Concatenate[Tracker, P], None]) -> Callable[Concat
                 work(self, *given, **named)
         except Exception as error:
             self.lost = format_error(error)
-            self._note(f"the run is tracked no longer, since MLflow's store fails: {self.lost}")
+            self._note(f"the run is no longer tracked, since MLflow's store fails: {self.lost}")
 
     return tried
 

@@ -159,7 +159,7 @@ def chunks(
     strange = next((number for number, turn in enumerate(turns) if not isinstance(turn, Turn)), None)
     if strange is not None:
         raise InputError(
-            f"Item {strange} is no Turn but {type(turns[strange]).__name__}",
+            f"Item {strange} must be a Turn, not {type(turns[strange]).__name__}",
             where="turns",
             remedy="Make turns of texts: Turn(text='…').",
         )

@@ -130,7 +130,7 @@ class Decider(ABC):
 
 def _checked(name: str, thing: Any) -> type[Decider]:
     if not inspect.isclass(thing) or not issubclass(thing, Decider):
-        raise ValueError("it is no class of Decider")
+        raise ValueError("it is not a subclass of Decider")
     if name in BUILT_IN:
         raise ValueError("this name is built in")
     return thing
@@ -218,7 +218,7 @@ def checked_answer(answer: Any, state: TurnState) -> Decided:
     if not isinstance(answer, Decided):
         raise InputError(f"it returned {type(answer).__name__} and not Decided")
     if invalid := [share for share in answer.confidence.values() if not 0.0 <= share <= 1.0]:
-        raise InputError(f"its confidence is {invalid[0]}, which is no probability")
+        raise InputError(f"its confidence is {invalid[0]}, which is not a probability")
     commands = () if answer.commands is None else tuple(answer.commands)
     records = tuple(answer.records.values())
     parts = (answer.enhancement, answer.selection, *commands, *records)

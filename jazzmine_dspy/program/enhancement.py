@@ -39,7 +39,7 @@ def parse_enhancement(text: str) -> Enhancement:
     """
     if not isinstance(text, str):
         raise EnhancementError(
-            f"The answer is no text but {type(text).__name__}",
+            f"The answer must be a string, not {type(text).__name__}",
             remedy="Pass what the language model answered.",
         )
     answer = read_answer(EnhancementAnswer, text, EnhancementError)
@@ -78,7 +78,7 @@ def enhancement_of(
     if known and "intent" in outputs:
         known |= {name: name for name in (*OTHER_INTENTS, UNKNOWN) if name not in known}
         if found.intent not in known:
-            refused.append("intent: it is none of the flows")
+            refused.append("intent: it is not one of the flows")
         found = found.model_copy(update={"intent": known.get(found.intent, UNKNOWN)})
     return found, tuple(refused)
 

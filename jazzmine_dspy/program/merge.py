@@ -175,7 +175,7 @@ def _by_flow(
             continue
         normal = None
         if flow is not None and (slot := flow.slot(name)) is not None:
-            normal, reason = _normal(command, slot, at), "what is given is no value of this slot"
+            normal, reason = _normal(command, slot, at), "what is given is not a value of this slot"
         if normal is None:
             refused.append(f"{command.type} {command.slot_name}: {reason}")
             continue

@@ -275,7 +275,9 @@ class FlowSelector:
             elif name not in known:
                 known[name] = recalled or Recalled(name, _score(candidate.get("score")))
         if result.unresolved_ids:
-            log.warning("memory holds flows that the registry has not: %s", ", ".join(result.unresolved_ids))
+            log.warning(
+                "memory has flows that the registry does not have: %s", ", ".join(result.unresolved_ids)
+            )
         result.scores = {one.name: one.score for one in known.values()}
         return list(known.values())
 

@@ -271,7 +271,7 @@ def as_turn(turn: Turn | Mapping[str, Any] | str | None, text: str | None = None
         raise InputError("Nothing to decide", remedy="Pass a Turn, or text='…'.")
     if not isinstance(given, str):
         raise InputError(
-            f"The text is no text but {type(given).__name__}", where="text", remedy="Pass a string."
+            f"The text must be a string, not {type(given).__name__}", where="text", remedy="Pass a string."
         )
     if len(given) > MAX_TEXT:
         raise InputError(

@@ -42,7 +42,7 @@ def _redacted_error(error: Exception) -> Exception:
         return error
     return EngineError(
         f"The language model's call failed: {format_error(error)}",
-        remedy="Run jazzmine-dspy doctor --lm NAME, which makes one call and tells what is wrong.",
+        remedy="Run jazzmine-dspy doctor --lm NAME, which makes one call and reports what is wrong.",
     )
 
 

@@ -189,7 +189,7 @@ class TurnProgram(DecidingModule):
         """
         if not isinstance(compiled, TrainableProgram | TurnProgram):
             raise InputError(
-                f"A {type(compiled).__name__} holds no prompts of a program",
+                f"A {type(compiled).__name__} has no prompts of a program",
                 remedy="Compile program.trainable(), and pass what the optimizer returns.",
             )
         mine = self.with_policy("lm").active_predictors()

@@ -105,7 +105,7 @@ class BoundedStore:
 
 def _late(name: str, seconds: float | None) -> MemoryUnavailableError:
     return MemoryUnavailableError(
-        f"The {name} did not answer within {seconds or 0:g} s", remedy="See whether it is up."
+        f"The {name} did not answer within {seconds or 0:g} s", remedy="Check that it runs."
     )
 
 
@@ -340,5 +340,5 @@ def _unavailable(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise MemoryUnavailableError(
-            f"The {name} failed: {format_error(error)}", remedy="See whether it is up."
+            f"The {name} failed: {format_error(error)}", remedy="Check that it runs."
         ) from error

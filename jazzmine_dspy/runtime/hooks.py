@@ -171,7 +171,7 @@ async def _call_hook(
     result = await hook(*arguments)
     if isinstance(result, str | bytes | Mapping) or not isinstance(result, Iterable | None):
         raise InputError(
-            f"The hook gave no list but {type(result).__name__}",
+            f"The hook must return a list, not {type(result).__name__}",
             where=name,
             remedy="Return a list of texts, or of mappings.",
         )

@@ -189,7 +189,7 @@ class Runtime:
             LockTimeoutError: the turn before did not end in time; deliver the message again.
         """
         if now is not None and not isinstance(now, dt.datetime):
-            raise InputError("The time is no datetime", where="now", remedy="Pass a datetime, or None.")
+            raise InputError("The time is not a datetime", where="now", remedy="Pass a datetime, or None.")
         incoming = QueuedMessage(
             message_id=checked_name(self._ids() if message_id is None else message_id, "message_id"),
             user_id=checked_name(user_id, "user_id"),

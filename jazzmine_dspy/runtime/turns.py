@@ -69,7 +69,7 @@ def clean_snippets(snippets: Sequence[str] | None, field: str) -> list[str]:
     """
     if isinstance(snippets, str | bytes) or not isinstance(snippets, Iterable | None):
         raise InputError(
-            f"The {field} are no list but {type(snippets).__name__}",
+            f"The {field} must be a list, not {type(snippets).__name__}",
             where=field,
             remedy="Pass a list of texts.",
         )
@@ -98,7 +98,7 @@ def clean_attributes(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     try:
         if not isinstance(attributes, Mapping):
-            raise ValueError(f"they are no mapping but {type(attributes).__name__}")
+            raise ValueError(f"they must be a mapping, not {type(attributes).__name__}")
         data = FrozenMap.of(attributes).as_dict()
         if len(data) > MAX_SNIPPETS or len(canonical_json(data)) > MAX_CONTEXT:
             raise ValueError("there are too many")
@@ -238,7 +238,7 @@ def read_clock(clock: Callable[[], float]) -> dt.datetime:
         return dt.datetime.fromtimestamp(time, dt.UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         raise InputError(
-            f"The clock gives {time!r}, which is no Unix time in seconds",
+            f"The clock gives {time!r}, which is not a Unix time in seconds",
             where="clock",
             remedy="Pass one that gives seconds since 1970, such as time.time.",
         ) from error

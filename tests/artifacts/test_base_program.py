@@ -51,5 +51,5 @@ def test_without_flows_it_says_what_to_pass() -> None:
 
 
 def test_what_are_no_flows_is_refused() -> None:
-    with pytest.raises(InputError, match=r"These are no flows.*flows=5"):
+    with pytest.raises(InputError, match=r"These are not flows.*flows=5"):
         load("base", flows=5)

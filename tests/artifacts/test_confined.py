@@ -74,7 +74,7 @@ def test_a_name_outside_the_folder_is_refused_and_not_opened(
         return real(path, *rest, **more)
 
     monkeypatch.setattr(artifact_files.os, "open", watched)
-    with pytest.raises(ArtifactError, match="no file of a program") as caught:
+    with pytest.raises(ArtifactError, match="not a file of a program") as caught:
         load(folder)
     assert set(opened) == {"manifest.json"}
     assert caught.value.remedy
@@ -99,8 +99,8 @@ def _circle(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (_fifo, "no regular file"),
-        (Path.mkdir, "no regular file|cannot be read"),
+        (_fifo, "not a regular file"),
+        (Path.mkdir, "not a regular file|cannot be read"),
         (_link_out, "link out of the program's folder"),
         (lambda path: path.symlink_to("/dev/zero"), "link out of the program's folder"),
         (lambda path: path.symlink_to("gone"), "missing"),

@@ -24,6 +24,6 @@ def test_the_examples_of_a_program(tmp_path: Path) -> None:
 def test_a_line_that_is_no_example_is_named(tmp_path: Path, line: bytes) -> None:
     file = tmp_path / "examples.jsonl"
     file.write_bytes(b'{"text": "a", "flow": "b", "conversation": "c"}\n' + line + b"\n")
-    with pytest.raises(InputError, match="no example") as caught:
+    with pytest.raises(InputError, match="not an example") as caught:
         read_examples(file)
     assert caught.value.where == f"{file}, line 2"

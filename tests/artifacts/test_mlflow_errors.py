@@ -78,7 +78,7 @@ def test_a_cause_names_the_code_of_mlflow(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     with pytest.raises(ArtifactError) as told:
         load("models:/support@champion")
-    assert told.value.message == f"MLflow gives no program: RestException: {code}"
+    assert told.value.message == f"MLflow returned no program: RestException: {code}"
     assert "example" not in str(told.value)
     if code != "RESOURCE_DOES_NOT_EXIST":  # then there is no experiment yet, and one is made
         with pytest.raises(RecipeError) as refused:

@@ -85,8 +85,8 @@ def test_a_name_with_an_apostrophe_has_a_newest_version(folder: Path) -> None:
         ("models:/team/support@champion", "takes no '/' or ':' in a name"),
         ("models:/support/Production", "'Production' is not a version.*'latest', or an alias"),
         ("models:/support", "'' is not a version"),
-        ("models:/nobody/latest", "MLflow gives no program"),
-        ("models:/support/9", "MLflow gives no program"),
+        ("models:/nobody/latest", "MLflow returned no program"),
+        ("models:/support/9", "MLflow returned no program"),
     ],
 )
 def test_an_address_that_leads_nowhere_says_why(folder: Path, address: str, told: str) -> None:

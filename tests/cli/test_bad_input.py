@@ -178,7 +178,7 @@ def test_texts_that_cannot_be_decided(run: Any, program: Path, tmp_path: Path, t
     ("content", "told"),
     [
         ("{", "not JSON"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ('{"text": "hi", "slot": {}}', "slot"),
         ('{"text": "hi", "status": "asleep"}', "status"),
         ('{"text": 3}', "text"),

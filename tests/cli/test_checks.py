@@ -23,7 +23,10 @@ def test_a_sound_dataset_passes(run: Any, dataset: Path) -> None:
     report = run("datasets", "check", dataset, "--json").json
     assert report["ok"]
     assert report["turns_by_role"] == {"train": 20, "dev_a": 6, "dev_b": 6, "test": 5}
-    assert "few conversations: elsewhere compiling gained on the base from about 50 labelled ones" in done.out
+    assert (
+        "few conversations: on other datasets, compiling improved on the base from about 50 labelled conversations"
+        in done.out
+    )
     assert "few conversations" not in run("datasets", "check", ROOT / "datasets" / "support").out
 
 
@@ -153,10 +156,10 @@ def test_texts_that_name_no_slot_fail_the_check(run: Any, tmp_path: Path) -> Non
     assert done.code == 1
     told = [(each["severity"], each["field"], each["message"]) for each in done.json["problems"]]
     assert told == [
-        ("error", "flow 'cancel_order', confirm", "{ordr_id} is no slot of the flow"),
-        ("error", "flow 'cancel_order', responses, done", "{who} is no slot of the flow"),
-        ("error", "flow 'cancel_order', slot 'order_id', ask", "{order id} is no slot of the flow"),
-        ("error", "flow 'cancel_order', slot 'order_id', reask", "{other} is no slot of the flow"),
+        ("error", "flow 'cancel_order', confirm", "{ordr_id} is not a slot of the flow"),
+        ("error", "flow 'cancel_order', responses, done", "{who} is not a slot of the flow"),
+        ("error", "flow 'cancel_order', slot 'order_id', ask", "{order id} is not a slot of the flow"),
+        ("error", "flow 'cancel_order', slot 'order_id', reask", "{other} is not a slot of the flow"),
         (
             "warning",
             "flow 'cancel_order', confirm",

@@ -183,7 +183,7 @@ def test_somebody_who_types_sees_a_prompt(program: Path) -> None:
             shown += os.read(controller, 4096)
 
     until(b"you> ", 1)
-    assert b"Type a message; /restart begins anew, /quit ends." in shown
+    assert b"Type a message; /restart starts again, /quit ends." in shown
     os.write(controller, b"good morning\n")
     until(b"bot> ", 1)
     until(b"you> ", 2)

@@ -29,7 +29,7 @@ def test_evaluate_waits_for_all_turns_and_goes_on(
     waiting = evaluate("a", "--concurrency", 1)
     assert waiting.code == 3
     assert waiting.json["awaiting"] >= 6
-    assert f"{waiting.json['awaiting']} answers are awaited" in waiting.err
+    assert f"{waiting.json['awaiting']} answers are missing" in waiting.err
     assert set(waiting.json) == {"awaiting", "folder"}
     assert evaluate("b", "--concurrency", 4).code == 3
     first = (tmp_path / "a" / "requests.jsonl").read_bytes()

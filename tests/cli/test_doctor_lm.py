@@ -51,7 +51,7 @@ def test_a_provider_that_holds_schemas(run: Any) -> None:
         (
             "hosted_vllm/mine",
             {"flavour": "vllm", "answer": '{"word": "cat"}'},
-            "takes a schema of its own for each call, but does not hold its answer to it",
+            "takes a schema of its own for each call, but its answers may not follow it",
             "takes 0",
         ),
     ],

@@ -145,7 +145,7 @@ def test_another_dataset_brings_its_flows(run: Any, program: Path, dataset: Path
         (dataset / name).write_text(text.replace("rent_bike", "hire_cycle"), "utf-8")
     done = run("evaluate", program, dataset, "--split", "dev_b", "--policy", "fallback", "--json")
     assert done.code == 0
-    assert "the dataset's are used" in done.err
+    assert "the dataset's flows are used" in done.err
 
 
 @pytest.mark.row("V4")

@@ -107,7 +107,7 @@ def test_a_server_that_is_down_ends_with_a_remedy(run: Any, file: Path) -> None:
     absent = run("flows", "sync", file, "--memory", "https://127.0.0.1:9", "--ca", "absent.pem")
     assert (absent.code, "absent.pem" in absent.err) == (2, True)
     bad = run("flows", "sync", file, "--memory", "ftp://x")
-    assert (bad.code, "no URL of a Qdrant server" in bad.err) == (2, True)
+    assert (bad.code, "not a URL of a Qdrant server" in bad.err) == (2, True)
 
 
 def test_examples_of_the_same_words_are_warned_of(run: Any, file: Path) -> None:

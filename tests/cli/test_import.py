@@ -67,7 +67,7 @@ BAD = {
     "an unknown kind": (["cvs", "{table}"], "Unknown kind 'cvs'"),
     "no path": (["csv", "--split", "train"], "'train' is not of the form NAME=PATH"),
     "a split twice": (["csv", "{table}", "--split", "train={table}"], "named twice"),
-    "nothing to import": (["csv"], "Nothing to import is named"),
+    "nothing to import": (["csv"], "No source is named"),
 }
 
 

@@ -270,7 +270,7 @@ def edit(folder: Path, **changes: Any) -> None:
 @pytest.mark.row("D4")
 def test_splits_edited_by_hand_are_refused(folder: Path) -> None:
     edit(folder, roles={"train": ["rye", "malt"], "dev_a": ["spelt"], "dev_b": ["oat"], "test": []})
-    with pytest.raises(DatasetError, match=r"edited by hand .*splits\.json:\d+.* write them anew"):
+    with pytest.raises(DatasetError, match=r"edited by hand .*splits\.json:\d+.* write them again"):
         load_dataset(folder)
 
 

@@ -134,7 +134,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         {"before": RUNNING, "labels": {"is_cancellation": False, "commands": [{"type": "cancel_flow"}]}},
         "warning",
         "labels.is_cancellation",
-        "is no cancellation",
+        "is not labelled as a cancellation",
     ),
     "slots without a flow": (
         {"before": {"slots": {"size": "small"}}},

@@ -20,7 +20,8 @@ import redis_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "conformance" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+BENCHMARKS = sorted((ROOT / "eval" / "benchmarks").glob("**/README.md"))
+LINKED = [*PAGES, *BENCHMARKS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 COMPILED = ROOT / "optimize" / "programs" / "support" / "manifest.json"
 MADE_LATER: set[str] = set()
 LONGEST = 120
@@ -182,7 +183,7 @@ def test_lines_are_not_too_long(page: Path) -> None:
     assert [line for line in shown if len(line) > LONGEST] == []
 
 
-@pytest.mark.parametrize("mark", ["transcript", "figures"])
+@pytest.mark.parametrize("mark", ["conversation", "figures"])
 def test_what_commands_print_stands_between_marks(mark: str) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert text.count(f"<!-- {mark} -->") == text.count(f"<!-- /{mark} -->") == 1

@@ -72,7 +72,7 @@ def test_bytes_that_are_no_text_cost_their_line_alone(tmp_path: Path) -> None:
         good,
     ]
     (tmp_path / "answers.jsonl").write_bytes(b"\n".join(lines))
-    with pytest.warns(LMWarning, match="5 lines are no JSON object with a custom_id: 1, 2, 3, 4, 5"):
+    with pytest.warns(LMWarning, match="5 lines are not a JSON object with a custom_id: 1, 2, 3, 4, 5"):
         assert resolve_lm(f"deferred:{tmp_path}")("one") == ["eins"]
     (tmp_path / "answers.jsonl").write_bytes(b"")
     with pytest.raises(Awaiting):

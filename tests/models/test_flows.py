@@ -203,7 +203,7 @@ def test_a_registry_never_changes_and_follows_no_list() -> None:
 
 @pytest.mark.parametrize("item", [None, object(), "track_order"])
 def test_only_flows_and_mappings_are_flows(item: Any) -> None:
-    with pytest.raises(FlowError, match=f"{type(item).__name__} is no flow.*flow 1"):
+    with pytest.raises(FlowError, match=f"{type(item).__name__} is not a flow.*flow 1"):
         FlowRegistry([item])
 
 
@@ -217,7 +217,7 @@ def test_only_flows_and_mappings_are_flows(item: Any) -> None:
         ("flows:\n  - name: a\n    description: x\n  - name: a\n    description: y\n",
          r"Flow 'a' is defined twice.*flows\.yaml:4"),
         ("flows:\n  - description: x\n", r"field name"),
-        ("flows: [word]\n", r"no flow"),
+        ("flows: [word]\n", r"not a flow"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
@@ -258,7 +258,7 @@ def test_the_share_of_messages_that_want_no_flow(tmp_path: Path) -> None:
     assert FlowRegistry([{"name": "a", "description": "A."}]).out_of_scope_share is None
     for wrong in ("1.0", "-0.1", "many", "true"):
         file.write_text(f"out_of_scope_share: {wrong}\nflows: []\n", "utf-8")
-        with pytest.raises(FlowError, match=r"no share of messages .*flows\.yaml.*out_of_scope_share"):
+        with pytest.raises(FlowError, match=r"not a share of messages .*flows\.yaml.*out_of_scope_share"):
             FlowRegistry.from_yaml(file)
 
 
@@ -276,7 +276,9 @@ def test_region_and_currency_stand_beside_the_flows(tmp_path: Path) -> None:
     assert reading_context(dict(registry)) == ReadingContext()
     for wrong in ("region: no", "region: England", "currency: €", "currency: 978"):
         file.write_text(f"{wrong}\nflows: []\n", "utf-8")
-        with pytest.raises(FlowError, match=rf"is no {wrong.split(':')[0]} .*flows\.yaml.*in quotes"):
+        with pytest.raises(
+            FlowError, match=rf"is not a valid {wrong.split(':')[0]} .*flows\.yaml.*in quotes"
+        ):
             FlowRegistry.from_yaml(file)
 
 

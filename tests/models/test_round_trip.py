@@ -132,7 +132,11 @@ def test_json_data_stands_where_anything_may_be_stored(model: type[BaseModel]) -
         if anywhere(field.annotation, 1) is None:
             continue
         assert refusals(model, name, anywhere(field.annotation, {"n": [1, None]})) == []
-        for bad, says in ((float("nan"), "NaN"), (object(), "no JSON value"), ({"n": {1}}, "no JSON value")):
+        for bad, says in (
+            (float("nan"), "NaN"),
+            (object(), "not a JSON value"),
+            ({"n": {1}}, "not a JSON value"),
+        ):
             told = refusals(model, name, anywhere(field.annotation, bad))
             assert any(says in message for message in told), f"{model.__name__}.{name}"
 

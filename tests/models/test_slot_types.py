@@ -194,7 +194,7 @@ class Half(SlotType):
         ("money", TextType, r"'money' is taken twice: there is a slot type of jazzmine-dspy itself in .*money\.Money"),
         ("bare", Bare, "'bare' cannot be used: it has no example"),
         ("half", Half, "'half' cannot be used: it lacks schema"),
-        ("plain", int, "it is no class that extends SlotType"),
+        ("plain", int, "it is not a subclass of SlotType"),
         ("Plate", TextType, "'Plate' cannot be the name of a slot type"),
     ],
 )  # fmt: skip

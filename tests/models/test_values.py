@@ -58,7 +58,7 @@ def test_money_without_a_currency_has_the_registry_s_or_none() -> None:
     assert held.kind.check(held, 20) == "20 names no currency"
     assert held.kind.check(held, "-20.00 EUR") == "-20.00 EUR is less than nothing"
     assert held.kind.check(held, "5,000 EUR") == "5,000 EUR is more than 1,000"
-    assert held.kind.check(held, "lots") == "'lots' is no amount of money"
+    assert held.kind.check(held, "lots") == "'lots' is not an amount of money"
     assert read("money", "20-30 EUR") == ["20.00 EUR", "30.00 EUR"]
     assert SLOT_TYPES["money"].find_values(held, "2 tickets for 20 EUR, not $5, or 10% off") == ["20.00 EUR"]
 
@@ -99,7 +99,7 @@ def test_numbers_keep_to_their_range() -> None:
     assert held.kind.check(held, 7) == "7 is not between 1 and 6"
     assert held.kind.check(slot("number", min=1), -5) == "-5 is less than 1"
     assert held.kind.check(slot("number", max=6), 6.5) == "6.5 is more than 6"
-    assert held.kind.check(held, "many") == "'many' is no number"
+    assert held.kind.check(held, "many") == "'many' is not a number"
     cups = slot("list", max=2)
     assert cups.kind.check(cups, ["cup", "plate", "fork"]) == "3 is more than 2"
     assert cups.kind.schema(cups)["maxItems"] == 2
@@ -136,7 +136,7 @@ def test_a_phone_number_is_the_region_s(text: str, bare: str, at_home: str) -> N
 def test_other_digits_are_no_phone_number(text: str) -> None:
     held = slot("phone")
     assert (read("phone", text), held.kind.find_values(held, text)) == ([], [])
-    assert held.kind.check(held, "4471") == "'4471' is no phone number"
+    assert held.kind.check(held, "4471") == "'4471' is not a phone number"
 
 
 @pytest.mark.row("U7")
@@ -152,7 +152,7 @@ def test_other_digits_are_no_phone_number(text: str) -> None:
 def test_an_address_that_is_meant(text: str, found: list[str]) -> None:
     held = slot("email")
     assert held.kind.find_values(held, text) == found
-    assert held.kind.check(held, "ann@example") == "'ann@example' is no email address"
+    assert held.kind.check(held, "ann@example") == "'ann@example' is not an email address"
     assert held.kind.normalize(held, "<Ann@Example.org>") == "ann@example.org"
 
 

@@ -181,7 +181,7 @@ def test_versions_are_published_and_loaded_by_version_and_alias(
     assert publish(without.result.folder, "support", alias="champion").version == 3
     assert load("models:/support@champion").fingerprint == prints[1]
     for gone in ("models:/support@nobody", "models:/support/7", "models:/no-such-name@champion"):
-        with pytest.raises(ArtifactError, match="MLflow gives no program"):
+        with pytest.raises(ArtifactError, match="MLflow returned no program"):
             load(gone)
 
 
@@ -216,8 +216,8 @@ def test_a_server_that_dies_in_mid_run_ends_the_tracking_and_not_the_run(
     ran = run(tmp_path, recipe_of(scripts.LIBRARY, tracking=server.uri, **LITTLE), lm)
     assert len(asked) > 3
     assert ran.result.untracked
-    assert [note for note in ran.progress.notes if "tracked no longer" in note] == [
-        f"the run is tracked no longer, since MLflow's store fails: {ran.result.untracked}"
+    assert [note for note in ran.progress.notes if "no longer tracked" in note] == [
+        f"the run is no longer tracked, since MLflow's store fails: {ran.result.untracked}"
     ]
     assert (
         json.loads((ran.result.folder / "run.json").read_bytes())["tracking"]["lost"] == ran.result.untracked

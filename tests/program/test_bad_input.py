@@ -177,5 +177,5 @@ def test_a_model_that_answers_nonsense_chooses_nothing(
 
 @pytest.mark.parametrize("text", [5, b"x", ["hello"]])
 def test_what_is_no_text_is_refused(registry: FlowRegistry, text: Any) -> None:
-    with pytest.raises(InputError, match=f"no text but {type(text).__name__}"):
+    with pytest.raises(InputError, match=f"must be a string, not {type(text).__name__}"):
         TurnProgram(registry).with_policy("fallback").decide(text=text)

@@ -207,7 +207,7 @@ async def test_cancelling_ends_what_is_under_way(
 @pytest.mark.parametrize(
     ("turns", "options", "says"),
     [
-        (["where is it"], {}, "Item 0 is no Turn but str"),
+        (["where is it"], {}, "Item 0 must be a Turn, not str"),
         (TURNS, {"workers": 0}, "0 workers"),
         (TURNS, {"excludes": [[]]}, "10 turns came with 1"),
     ],

@@ -181,7 +181,7 @@ class Fine(Decider):
         ("local", Fine, "built in"),
         ("Mine", Fine, "cannot be the name"),
         ("", Fine, "cannot be the name"),
-        ("mine", dict, "no class of Decider"),
+        ("mine", dict, "not a subclass of Decider"),
     ],
 )
 def test_what_is_no_decider_is_refused(name: str, thing: Any, message: str) -> None:
@@ -196,8 +196,8 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "raises": (ZeroDivisionError("division by zero"), "ZeroDivisionError"),
     "nothing": (None, "NoneType and not Decided"),
     "a list": ([ChitChat()], "list and not Decided"),
-    "no probability": (Decided(SAID, frozenset(), Selection(), (), {"turn": 2.0}), "no probability"),
-    "not a number": (Decided(SAID, frozenset(), Selection(), (), {"select": math.nan}), "no probability"),
+    "not a probability": (Decided(SAID, frozenset(), Selection(), (), {"turn": 2.0}), "not a probability"),
+    "not a number": (Decided(SAID, frozenset(), Selection(), (), {"select": math.nan}), "not a probability"),
     "no flow": (Decided(SAID, frozenset(), CHOSEN, ()), "paint_it, which may not be chosen"),
     "clarifies no flow": (
         Decided(SAID, frozenset(), Selection(clarify=["track_order", "paint_it"]), ()), "may not be chosen"

@@ -356,7 +356,7 @@ def test_bad_files() -> None:
         (changed(labels=["a", "b"]), "do not fit its labels"),
         (changed(blend={"linear": 1, "unknown": 2}), "cannot be read"),
         (changed(open_set={"kind": "mahalanobis"}), "do not fit"),
-        (changed(near=1.5), "no cosine"),
+        (changed(near=1.5), "not a cosine"),
         (changed(near="much"), "cannot be read"),
     ]:
         with pytest.raises(ArtifactError, match=match) as caught:

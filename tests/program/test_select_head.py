@@ -185,8 +185,8 @@ def test_none_one_and_several(
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        (SURE._replace(confidence=math.nan), "no probability"),
-        (SURE._replace(confidence=1.5), "no probability"),
+        (SURE._replace(confidence=math.nan), "not a probability"),
+        (SURE._replace(confidence=1.5), "not a probability"),
         (EmbeddingError("the weights are gone"), "the weights are gone"),
         (ZeroDivisionError("division by zero"), "ZeroDivisionError"),
     ],

@@ -217,7 +217,7 @@ async def test_stale_entries_are_reported_and_not_offered(
     with caplog.at_level(logging.WARNING, "jazzmine_dspy"):
         result = await FlowSelector(model, registry, memory, "shop", top_k=5).select(QUERY)
     assert result.unresolved_ids == ["id of sold_out"]
-    assert caplog.messages == ["memory holds flows that the registry has not: id of sold_out"]
+    assert caplog.messages == ["memory has flows that the registry does not have: id of sold_out"]
     assert names(result) == ["track_order"]
     assert "sold_out" not in user_text(model.engine.requests[0])
     assert len(result.candidates) == 5

@@ -59,7 +59,7 @@ async def test_stale_and_invented_ids_are_told_apart(
     assert [flow.name for flow in result.chosen_flows] == ["cancel_order"]
     assert not result.degraded
     assert caplog.messages == [
-        "memory holds flows that the registry has not: sold_out, old-id",
+        "memory has flows that the registry does not have: sold_out, old-id",
         "the language model named 2 flows that were not offered",
     ]
 

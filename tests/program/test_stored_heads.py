@@ -90,7 +90,7 @@ def test_a_head_whose_confidence_is_no_probability_leaves_the_values_to_their_ty
     decision = program.decide(BUSY)
     record = decision.stages["understand"]
     assert (record.source, record.degraded, decision.slot_value) == ("fallback", True, "4471")
-    assert "no probability" in str(record.cause)
+    assert "not a probability" in str(record.cause)
 
 
 def test_a_head_sees_the_features_that_it_asks_for(registry: FlowRegistry, letters: Make) -> None:

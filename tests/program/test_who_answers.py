@@ -200,7 +200,7 @@ COMMANDS: dict[str, tuple[Turn, list[dict[str, Any]], list[str], str]] = {
     "U17": (
         Turn(text="it arrived broken, where do I complain?", **COLLECTING),
         [{"type": "set_slot", "name": "order_id", "value": "it arrived broken"}, {"type": "ask"}], ["ask"],
-        "set_slot order_id: what is given is no value of this slot",
+        "set_slot order_id: what is given is not a value of this slot",
     ),
     "U16": (
         Turn(text="so what is it then that comes next?", **COLLECTING),

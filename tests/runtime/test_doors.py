@@ -85,9 +85,9 @@ async def test_a_text_is_understood_and_stored_clean(make_chat: Any, by_hand: An
         ({"text": "\x00\x07"}, "text is empty"),
         ({"text": "hi", "explicit_context": ["x"] * 51}, r"51 texts.*explicit_context"),
         ({"text": "hi", "episode_summaries": ["ok", "\udfff"]}, r"episode_summaries\[1\]"),
-        ({"text": "hi", "explicit_context": "abc"}, "explicit_context are no list but str"),
-        ({"text": "hi", "episode_summaries": b"abc"}, "episode_summaries are no list but bytes"),
-        ({"text": "hi", "explicit_context": 5}, "explicit_context are no list but int"),
+        ({"text": "hi", "explicit_context": "abc"}, "explicit_context must be a list, not str"),
+        ({"text": "hi", "episode_summaries": b"abc"}, "episode_summaries must be a list, not bytes"),
+        ({"text": "hi", "explicit_context": 5}, "explicit_context must be a list, not int"),
         ({"text": "hi", "message_id": ""}, "message_id cannot be used"),
     ],
 )
@@ -119,7 +119,7 @@ async def test_no_id_is_empty(chat: Any) -> None:
 async def test_a_clock_that_gives_no_unix_time_is_named(make_chat: Any, by_hand: Any, time: Any) -> None:
     times = [time]
     chat = make_chat(Runtime(by_hand(), clock=lambda: times[0]))
-    with pytest.raises(InputError, match=r"clock gives .*no Unix time in seconds.*clock.*time\.time"):
+    with pytest.raises(InputError, match=r"clock gives .*not a Unix time in seconds.*clock.*time\.time"):
         await chat("hello")
     assert await chat.runtime.working_memory.get("c1") is None
     assert await chat.runtime.messages.get_conversation("c1") is None

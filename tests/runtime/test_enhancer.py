@@ -251,7 +251,7 @@ async def test_a_closed_set_of_intents_is_enforced(
         assert outcome.message.intent == intent
         # The rest of the answer stays; the reason says why this field does not.
         assert outcome.message.enhanced_message == ANSWER["enhanced_query"]
-        assert ("intent: it is none of the flows" in str(outcome.cause)) == refused
+        assert ("intent: it is not one of the flows" in str(outcome.cause)) == refused
         assert not outcome.degraded
         assert bool(outcome.message.errors) == refused
 

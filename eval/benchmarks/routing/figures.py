@@ -262,7 +262,7 @@ def shares(document: Mapping[str, Any]) -> str:
 
 
 def block(document: Mapping[str, Any]) -> str:
-    """The generated block of docs/method/routing.md."""
+    """The generated block of the README of this benchmark."""
     about = document["about"]
     seeds = ", ".join(map(str, about["seeds"]))
     said = (

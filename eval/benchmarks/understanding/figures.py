@@ -179,7 +179,7 @@ def table(figures: Iterable[Figure]) -> str:
 
 
 def block(document: Mapping[str, Any]) -> str:
-    """The generated block of docs/understanding.md."""
+    """The generated block of the README of this benchmark."""
     about = document["about"]
     figures = [Figure.of(each) for each in document["figures"]]
     missed = sum(each.missed for each in figures)

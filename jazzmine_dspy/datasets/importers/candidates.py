@@ -79,7 +79,7 @@ def read(reader: SourceReader) -> Sequence[Flow]:
 def _without_guesses(document: Any) -> int:
     """Remove the labels that nobody has looked at; returns the number of turns that had them."""
     if not isinstance(document, dict) or not isinstance(document.get("turns"), list):
-        raise BadRowError("The line is no conversation: an object with turns")
+        raise BadRowError("The line is not a conversation: an object with turns")
     guessed = [turn for turn in document["turns"] if isinstance(turn, dict) and GUESS in turn]
     for turn in guessed:
         turn.pop("labels", None)

@@ -52,7 +52,7 @@ def named_parts(named: Iterable[tuple[str, str | Path]]) -> list[Part]:
         parts[name] = existing(path, where)
     if not parts:
         raise DatasetError(
-            "Nothing to import is named",
+            "No source is named",
             where="SRC",
             remedy="Name the source, or its parts: --split train=PATH.",
         )

@@ -53,7 +53,7 @@ PROVENANCE = Provenance(
     ),
     left_out=(
         "No rewrites, sentiments, intents and entities: tables have no column for them.",
-        "An empty cell is no label; `none` in the column of flows says that the message starts nothing.",
+        "An empty cell is not a label; `none` in the column of flows says that the message starts nothing.",
     ),
 )
 
@@ -72,7 +72,7 @@ def read(rows_of: Callable[[SourceReader, Path], Rows], reader: SourceReader) ->
     labels: set[str] = set()
     for part in reader.parts:
         if part.path.is_dir():
-            raise DatasetError("A folder is no table", where=str(part.path), remedy="Name the file.")
+            raise DatasetError("A folder is not a table", where=str(part.path), remedy="Name the file.")
         header, rows = rows_of(reader, part.path)
         table = _Table(
             reader, part, columns_of(header, reader.columns, part.path) if header else {}, registry
@@ -174,7 +174,8 @@ class _Table:
             raise self._bad("order", "write a number or a time such as 2026-03-02T10:15:00")
         if cells.get("date") is not None and (stamp is None or stamp.day is None):
             raise self._bad(
-                "date", f"{str(cells['date'])[:60]!r} is no day, or one of two; write such as 2026-03-02"
+                "date",
+                f"{str(cells['date'])[:60]!r} is not a day, or can be one of two; write such as 2026-03-02",
             )
         day = dated.day if (dated := stamp or place) is not None else None
         self._days.update([day] if day is not None else [])
@@ -232,7 +233,7 @@ class _Table:
         if (role := self._role_words.get(word.casefold())) is None:
             raise self._bad(
                 "role",
-                f"{word!r} is no role; write {', '.join(_ROLE_WORDS)}; or say whose word it is: --map user={word} or "
+                f"{word!r}is not a role; write {', '.join(_ROLE_WORDS)}; or say whose word it is: --map user={word} or "
                 f"--map assistant={word}",
             )
         return role
@@ -310,7 +311,7 @@ class _Table:
             return {name.strip(): text.strip() for name, _, text in pairs}
         data = self._data("slots", value)
         if not isinstance(data, dict):
-            raise self._bad("slots", 'the JSON is no object; write such as {"order_id": "4471"}')
+            raise self._bad("slots", 'the JSON is not an object; write such as {"order_id": "4471"}')
         return data
 
     def _commands(self, value: Any) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ def in_order(places: Sequence[Place], lines: Sequence[int]) -> list[int]:
                 raise OrderError(f"{problem}2026-03-02T10:15:00", number)
     for one, other in pairwise(order):
         if places[one].key == places[other].key and (reordered or places[one].kind == _NUMBERS):
-            problem = "number the rows anew, or rename one conversation"
+            problem = "number the rows again, or rename one conversation"
             raise OrderError(f"the place is that of line {lines[one]} already; {problem}", other)
     return order
 
@@ -246,7 +246,7 @@ def columns_of(header: Sequence[str], named: Mapping[str, str], path: Path) -> d
             raise DatasetError(
                 f"The column {column!r} is missing",
                 where=where,
-                remedy=f"{'Correct' if what in named else 'Say which column holds the messages:'} --map "
+                remedy=f"{'Correct' if what in named else 'Name the column with the messages:'} --map "
                 f"{what}={named.get(what, 'COLUMN')}; the columns are: {', '.join(filter(None, header))}.",
             )
     return columns
@@ -278,7 +278,7 @@ def _decoded(reader: SourceReader, path: Path) -> str:
         raise DatasetError(
             f"The file is not {encoding.upper().removesuffix('-SIG')}",
             where=f"{path}:{line}",
-            remedy="Say --encoding cp1252 (Excel in western Europe) or the one it is in, or save it as UTF-8.",
+            remedy="Use --encoding cp1252 (Excel in western Europe) or the one it is in, or save it as UTF-8.",
         ) from error
     except (LookupError, ValueError) as error:
         # Also codecs for other things than files: punycode, undefined.

@@ -51,7 +51,7 @@ def claim(out: Path, *, replace: bool, flows: Path | None = None) -> None:
     existing = [name for name in FILES if (out / name).exists() and out / name != flows]
     if existing and not replace:
         raise DatasetError(
-            f"The folder holds a dataset already: {', '.join(existing)}",
+            f"The folder already has a dataset: {', '.join(existing)}",
             where=str(out),
             remedy="Name another --out, or say --replace.",
         )
@@ -221,7 +221,7 @@ def _roles(reader: SourceReader, seed: int, dev_share: float, *, whole: bool) ->
     """
     if whole:
         reader.notes.append(
-            f"The conversations were divided with seed {seed}; `datasets split --replace` divides them anew."
+            f"The conversations were divided with seed {seed}; `datasets split --replace` divides them again."
         )
         return divide(reader.conversations[reader.parts[0].name], seed=seed)
     roles: dict[str, Role] = {}

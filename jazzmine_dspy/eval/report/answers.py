@@ -36,9 +36,9 @@ def answers(data: Document) -> Sequence[Section]:
             tables=[_stage_costs(data), _sources(data)],
         ),
         Section(
-            f"What is taken for what: {name}",
-            key="Wanted flows down, answered flows across, shaded by share of the row.",
-            plots=figures.confusion("Wanted flows against answered flows", [one for _, one in pairs]),
+            f"Confused flows: {name}",
+            key="Rows are expected flows, columns answered flows; the shade is the share of the row.",
+            plots=figures.confusion("Expected and answered flows", [one for _, one in pairs]),
             beside=True,
             tables=[
                 listed(
@@ -52,10 +52,10 @@ def answers(data: Document) -> Sequence[Section]:
             ],
         ),
         _reliability(
-            f"Is its confidence to be believed: {name}",
+            f"Calibration of the confidence: {name}",
             data,
             f"{at}/reliability",
-            key="On the dashed line, confidence is what it says.",
+            key="On the dashed line, the confidence equals the share of right answers.",
             plot="Confidence of the selection against how often it is right",
             table="reliability",
             heading="Mean confidence, %",
@@ -148,7 +148,7 @@ def choosing(data: Document) -> Sequence[Section]:
     return (
         Section("What decided the gates", words=found.get("words", ())),
         _reliability(
-            "Is the head's confidence to be believed, out of fold",
+            "Calibration of the local head, out of fold",
             data,
             "/choosing/reliability",
             key="Each turn judged by a model that saw no turn of its conversation.",
@@ -174,7 +174,7 @@ def choosing(data: Document) -> Sequence[Section]:
         ),
         Section(
             "Open set",
-            "Scores that tell turns that want a flow from others.",
+            "Scores that separate turns that start a flow from other turns.",
             tables=[
                 listed(
                     "open-set",

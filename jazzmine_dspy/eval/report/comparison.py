@@ -75,7 +75,7 @@ def comparison(data: dict[str, Any]) -> Sequence[Section]:
         ),
         Section(
             f"{b} against {a}: flags",
-            "Turns that one alone has right; McNemar's test, turn by turn.",
+            "Turns that only one of them has right; McNemar's test, turn by turn.",
             tables=[
                 listed(
                     "comparison-flags",

@@ -148,7 +148,7 @@ def learning(data: Document) -> Markup:
 
 
 def confusion(title: str, pairs: Sequence[Mapping[str, Any]]) -> Markup:
-    """Wanted flows against answered flows: the most frequent ones, rare ones as one; (none) and (crashed) last."""
+    """Expected and answered flows: the most frequent ones, rare ones as one; (none) and (crashed) last."""
     seen: Counter[str] = Counter()
     for one in pairs:
         seen.update(dict.fromkeys({one["wanted"], one["answered"]}, one["n"]))

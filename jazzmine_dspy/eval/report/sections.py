@@ -49,7 +49,7 @@ def sections(data: Document) -> list[Section]:
         *(
             Section(
                 f"The compiled prompt: {one['predictor']}",
-                "What the language model is sent about one turn: compiled against uncompiled.",
+                "The prompt for one turn, compiled and uncompiled.",
                 lines=prompt_changes(one),
             )
             for one in data.get("prompts", ())
@@ -92,12 +92,12 @@ def _results(data: Document) -> Sequence[Section]:
         Section(
             "What it costs",
             key="Up and to the left is better: more turns right for fewer prompt tokens. "
-            "On the dashed line nothing is better at its cost.",
+            "No system is better at the same cost than those on the dashed line.",
             plots=figures.costs(data),
         ),
         Section(
             "Right, wrong, degraded, crashed",
-            "Right: the flows and every command, for systems that answer both. Outages are counted apart.",
+            "A turn is right if its flows and all its commands are right. Outages are counted separately.",
             plots=figures.outcomes(data),
             tables=[
                 listed(
@@ -117,7 +117,7 @@ def _results(data: Document) -> Sequence[Section]:
         ),
         Section(
             "What each step gained",
-            "Paired differences on the same turns; an interval that does not touch zero is a difference.",
+            "Paired differences on the same turns; they are more than chance if the interval does not include zero.",
             plots=figures.gains(data),
             tables=[
                 listed(
@@ -134,8 +134,8 @@ def _results(data: Document) -> Sequence[Section]:
         ),
         Section(
             "What could have shipped",
-            "Whole programs, judged on turns that none of them had learnt from. The one of the highest expected "
-            "gain over the base ships, its calls paid for; on a tie what was there stays.",
+            "Whole programs, measured on turns that none of them was trained on. The one with the highest expected "
+            "gain over the base ships, after a price for its calls; on a tie, the earlier program ships.",
             tables=[
                 listed(
                     "candidates",
@@ -199,7 +199,7 @@ def _kinds(data: Document) -> Sequence[Section]:
                 ),
             ],
         ),
-        Section("Every metric", "In percent, save the sentiment error.", tables=[_all_metrics(data)]),
+        Section("Every metric", "In percent, except the sentiment error.", tables=[_all_metrics(data)]),
     )
 
 
@@ -265,8 +265,8 @@ def _further(data: Document) -> Sequence[Section]:
     return (
         Section(
             "Flows that changed, or lack turns",
-            "Turns that want the flow started, by part. A flow that lacks them is known by its own sayings alone, and "
-            "no figure tells how well.",
+            "Turns that start the flow, by part. A flow without them is known only by its own examples, "
+            "and no figure measures it.",
             tables=[
                 listed(
                     "updated",
@@ -281,13 +281,13 @@ def _further(data: Document) -> Sequence[Section]:
         ),
         Section(
             "Whole conversations",
-            "The user says what the dataset has; the program goes on from its own state. Right is the state that the "
-            "labels lead to.",
+            "The messages are those of the dataset; the program continues from its own state. A turn is right if its "
+            "state is the one that the labels lead to.",
             tables=[Table("replay", ("", "Share, %", "Of"), tuple(conversations))],
         ),
         Section(
             "Where conversations go wrong first",
-            "What of the state was wrong, over conversations.",
+            "Parts of the state that were wrong, by conversation.",
             tables=[Table("replay-first", ("What", "Conversations"), tuple(first[:_FIRST_ERRORS]))],
         ),
     )

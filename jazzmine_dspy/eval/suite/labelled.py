@@ -181,7 +181,7 @@ def _held(
             left_out.append(f"{conversation.id}/{name} to its end: its state does not follow from the labels")
             break
         if turn.date not in (None, conversation.date):
-            left_out.append(f"{conversation.id}/{name} to its end: it goes on on another day")
+            left_out.append(f"{conversation.id}/{name} to its end: it continues on another day")
             break
         if turn.labels is None or turn.labels.commands is None:
             left_out.append(f"{conversation.id}/{name} to its end: its commands are not labelled")

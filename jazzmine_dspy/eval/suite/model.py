@@ -308,7 +308,7 @@ def _check(conversation: SuiteConversation, flows: FlowRegistry, file: Path) -> 
             for value in one_of(expect.slots[name]) if name in expect.slots else ():
                 if reason := call_type(slot, "check", value, "", at):
                     raise InputError(
-                        f"{value!r} is no value of slot {name!r}: {reason}",
+                        f"{value!r} is not a value of slot {name!r}: {reason}",
                         where=where,
                         remedy=f"Write its normal form ({slot.kind.example or slot.type}).",
                     )

@@ -16,7 +16,7 @@ def to_registry(flows: Mapping[str, Any] | Iterable[Any], *, agent_id: str = "")
 
     Args:
         flows: Flows, or ``BaseFlow.registry``, which maps ids to them.
-        agent_id: Whose flows these are.
+        agent_id: Agent that the flows belong to.
 
     Raises:
         FlowError: a flow has no description, or two have the same name.

@@ -46,8 +46,8 @@ logger = logging.getLogger(__name__)
 DEADLINE = 60.0
 """Seconds that an action or an answer may take."""
 _OUTLIVED = (
-    "The checkpoints outlive the working memory, which is in this process alone: after a restart a conversation begins "
-    "anew, whatever its checkpoint shows. Pass Runtime(…, working_memory=RedisWorkingMemoryStore(…)) or InMemorySaver."
+    "The checkpoints outlive the working memory, which is in this process alone: after a restart a conversation starts "
+    "again, whatever its checkpoint shows. Pass Runtime(…, working_memory=RedisWorkingMemoryStore(…)) or InMemorySaver."
 )
 MESSAGES_SHOWN = 10
 PASSED_ON = ("explicit_context", "episode_summaries", "locale", "user_attributes")

@@ -115,7 +115,7 @@ def require_same(thread: str, shown: Mapping[str, Any], stored: Mapping[str, Any
         raise StateError(
             f"The checkpoint shows {_described(shown)}, the store holds {_described(stored)}",
             where=f"thread {thread!r}",
-            remedy="Start a run with {'user_message': …} instead: it goes on from the store.",
+            remedy="Start a run with {'user_message': …} instead: it continues from the store.",
         )
 
 

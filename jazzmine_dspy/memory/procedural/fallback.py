@@ -131,7 +131,7 @@ def with_fallback(
         index: The index of a program, with its labelled examples and its fitted ranking; it is the stand-in, else one
             over the registry, built when it is first needed.
         embedder: Builds that index. Without one there is no stand-in.
-        agent_id: Whose flows these are.
+        agent_id: Agent that the flows belong to.
     """
     if isinstance(memory, FallbackRecall):
         return memory

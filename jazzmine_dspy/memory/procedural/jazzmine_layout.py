@@ -115,7 +115,7 @@ def sync_of(
         engine: Stores the points.
         collection: Jazzmine's.
         registry: The flows.
-        agent_id: Whose flows these are.
+        agent_id: Agent that the flows belong to.
         embedder: Gives vectors and tokens.
         other_model: Names of flows that were embedded with another model; they are written again.
 

@@ -101,7 +101,7 @@ def points_for(
 
     Args:
         registry: The flows.
-        agent_id: Whose flows these are.
+        agent_id: Agent that the flows belong to.
         embedder: Fingerprint of the embedding model.
         examples: Further ones, as (text, flow, id of the conversation that it stems from).
 

@@ -285,7 +285,7 @@ def address(url: str) -> str:
         parts, host, port = urlsplit(""), None, None
     if parts.scheme not in ("http", "https") or not host:
         raise InputError(
-            "This is no URL of a Qdrant server",
+            "This is not a URL of a Qdrant server",
             where="where",
             remedy="Write http://HOST:6333 or https://HOST, or a path for the embedded engine.",
         )

@@ -90,7 +90,7 @@ class FlowRecall(Shared):
     Args:
         connect: Opens the collections; first called when something is recalled.
         registry: The agent's flows; nothing else is recalled. None means all stored flows, ties by name.
-        agent_id: Whose flows these are.
+        agent_id: Agent that the flows belong to.
         embedder: Gives the vectors.
         settings: How to rank.
         examples: Further ones, as (text, flow, id of the conversation that it stems from).
@@ -286,7 +286,7 @@ class FlowRecall(Shared):
             return
         stale = frozenset(stored.names - self._rank.keys())
         if stale - self.stale:
-            logger.warning("memory has flows that the registry has not: %s", ", ".join(sorted(stale)))
+            logger.warning("memory has flows that the registry does not have: %s", ", ".join(sorted(stale)))
         self.stale = stale
         key = "checksum" if any(point.kind == "turn" for point in self.points) else "content"
         differing = [

@@ -166,7 +166,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             ``rediss+cluster://`` for a cluster; or a client of ``redis.asyncio`` that does not decode responses, such
             as the master that a sentinel names. Its owner closes a client.
         ttl: Seconds that a state lives without being read or written; 3600 by default.
-        prefix: First part of all keys.
+        prefix: Prefix of all keys.
         lease: Seconds that a turn is held without being renewed; it is renewed three times in that span.
         timeout: Seconds after which a call of Redis has failed, with all its tries.
         remember: Seconds beyond ``ttl`` for which versions, numbers of turns, and why a state is gone are remembered.

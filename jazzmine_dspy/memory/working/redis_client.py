@@ -89,7 +89,7 @@ def connect(source: str | Client, where: str, timeout: float, connections: int) 
         return Redis.from_pool(pool)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"This is no URL of a Redis server: {format_error(error)}",
+            f"This is not a URL of a Redis server: {format_error(error)}",
             where=where,
             remedy="Possible are redis://, rediss://, unix://, redis+cluster:// and rediss+cluster://.",
         ) from error

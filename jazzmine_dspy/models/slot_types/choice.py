@@ -269,7 +269,7 @@ class Listing(SlotType):
         """Only lists of texts will do, as long as the slot takes."""
         normal = self.normalize(slot, value, at)
         if not isinstance(normal, list) or not normal or not all(isinstance(item, str) for item in normal):
-            return f"{value!r} is no list"
+            return f"{value!r} is not a list"
         least, most, many = slot.min, slot.max, len(normal)
         if least is not None and many < least:
             return f"{many} is fewer than {least:g}"

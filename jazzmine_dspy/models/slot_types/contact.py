@@ -56,7 +56,7 @@ class Phone(TextType):
         return (
             ""
             if own or (isinstance(normal, str) and _FORM.fullmatch(normal))
-            else f"{value!r} is no phone number"
+            else f"{value!r} is not a phone number"
         )
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
@@ -144,7 +144,7 @@ class Email(TextType):
         normal = self.normalize(slot, value, at)
         own = slot.pattern and isinstance(value, str)
         fits = own or (isinstance(normal, str) and _EMAIL.fullmatch(normal) and len(normal) <= 254)
-        return "" if fits else f"{value!r} is no email address"
+        return "" if fits else f"{value!r} is not an email address"
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Without an @, written or said, nothing was tried."""

@@ -85,7 +85,7 @@ class Money(TextType):
             if slot.pattern and isinstance(value, str):
                 return ""
             bare = len(_amounts(value, at)) == 1 if isinstance(value, str) else _is_number(value)
-            return f"{value!r} names no currency" if bare else f"{value!r} is no amount of money"
+            return f"{value!r} names no currency" if bare else f"{value!r} is not an amount of money"
         amount, code = normal.split()
         if amount.startswith("-") and slot.min is None:
             return f"{normal} is less than nothing"

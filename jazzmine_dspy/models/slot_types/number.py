@@ -92,7 +92,7 @@ class Number(SlotType):
         """Accept numbers within the range of the slot, and texts that match its pattern."""
         normal = self.normalize(slot, value, at)
         if isinstance(normal, bool) or not isinstance(normal, int | float):
-            return "" if slot.pattern and isinstance(normal, str) else f"{value!r} is no number"
+            return "" if slot.pattern and isinstance(normal, str) else f"{value!r} is not a number"
         return out_of_range(slot, normal)
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:

@@ -73,7 +73,7 @@ class Text(TextType):
 
     def check(self, slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
         """Only texts will do."""
-        return "" if isinstance(value, str) and value.strip() else f"{value!r} is no text"
+        return "" if isinstance(value, str) and value.strip() else f"{value!r} is not a text"
 
     def spans(self, value: Any) -> list[str]:
         """The text itself."""

@@ -104,7 +104,7 @@ def bootstrap(
             assert_alive(candidate, program)
             yield candidate
         else:
-            tools.note(f"{name}: no attempt was right enough to be shown")
+            tools.note(f"{name}: no attempt was good enough for a demonstration")
 
 
 def _request_all(teacher: TrainableProgram, trainset: Sequence[dspy.Example], tools: OptimizerTools) -> None:

@@ -157,7 +157,7 @@ def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, 
     try:
         return replay_dataset(context.dataset, "test", program).to_json()
     except InputError as error:
-        context.progress.note(f"no whole conversation is held: {error.message}")
+        context.progress.note(f"no whole conversation was run: {error.message}")
         return None
 
 

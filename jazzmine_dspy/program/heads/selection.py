@@ -110,7 +110,9 @@ class SelectionHead(Shared):
         if (open_set.kind == "mahalanobis") != (space is not None):
             raise ArtifactError("A head's open-set score and its space do not fit", remedy=_REMEDY)
         if near is not None and not 0.0 <= near <= 1.0:
-            raise ArtifactError("A head's nearness is no cosine from 0 to 1", where=f"{near}", remedy=_REMEDY)
+            raise ArtifactError(
+                "A head's nearness is not a cosine from 0 to 1", where=f"{near}", remedy=_REMEDY
+            )
         self._knows_none = NONE in self.labels
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._fingerprint: str | None = None
@@ -238,7 +240,7 @@ class SelectionHead(Shared):
         z = _blend.scores(self.blend, linear, lexical, tells, best, runs, learnt)
         if (z[:, :-1] <= _blend.NOTHING).all():
             raise InputError(
-                "The head learnt none of these flows, and recall tells nothing of them",
+                "The head learnt none of these flows, and recall has no scores for them",
                 remedy="Compile the program again, or see that recall answers with similarities.",
             )
         away = np.zeros(1) if self.space is None else self.space.distance(row[None, :-STATE_SIZE])

@@ -158,7 +158,7 @@ def check_share(confidence: float) -> None:
         InputError: it is not.
     """
     if not 0.0 <= confidence <= 1.0:
-        raise InputError(f"The head's confidence is {confidence}, which is no probability")
+        raise InputError(f"The head's confidence is {confidence}, which is not a probability")
 
 
 LIKELY_ASKED, LIKELY_TOLD = 0.6, 0.5

@@ -60,7 +60,7 @@ def test_the_script_writes_a_folder_and_says_what_it_left_out(source: Any, tmp_p
     assert "train.csv:13: No label" in done.stderr
     again = subprocess.run([*command, *parts, "--out", "made"], cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode == 2
-    assert "holds a dataset already" in again.stderr
+    assert "already has a dataset" in again.stderr
 
 
 PARTS: dict[str, tuple[str, str]] = {

@@ -115,8 +115,8 @@ CALLS: dict[str, tuple[list[tuple[str, str]], dict[str, Any], str]] = {
     "an unknown split": ([("trian", "a")], {}, "Unknown split 'trian'"),
     "no such file": ([("train", "nowhere")], {}, "There is no "),
     "dev next to dev_a": ([("dev", "a"), ("dev_a", "b")], {}, "next to dev_a"),
-    "nothing": ([], {}, "Nothing to import is named"),
-    "a folder": ([("train", "")], {}, "A folder is no table"),
+    "nothing": ([], {}, "No source is named"),
+    "a folder": ([("train", "")], {}, "A folder is not a table"),
     "a share": ([("train", "a")], {"dev_share": 1.0}, "The share 1"),
     "no readable row": ([("train", "empty")], {}, "no readable row"),
 }
@@ -140,7 +140,7 @@ def test_a_call_that_makes_no_sense_is_refused(
 def test_a_dataset_is_not_overwritten_unless_told(table: Write, imported: Any) -> None:
     one, two = table("one", 4), table("two", 6)
     imported(one)
-    with pytest.raises(DatasetError, match="holds a dataset already"):
+    with pytest.raises(DatasetError, match="already has a dataset"):
         imported(two)
     assert imported(two, replace=True).conversations == 6
     with pytest.raises(DatasetError, match="is a file"):

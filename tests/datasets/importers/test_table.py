@@ -117,11 +117,11 @@ def test_a_map_says_whose_words_stand_for_a_role(tmp_path: Path) -> None:
     [
         ("9,user,hi,rent_boat,", r"Column 'Topic': unknown flow 'rent_boat'; .*rent_kayak, lesson"),
         ('9,user,hi,lesson,"{""level"": }"', r"Column 'Details': the JSON is broken"),
-        ('9,user,hi,lesson,"[1]"', r"Column 'Details': the JSON is no object"),
+        ('9,user,hi,lesson,"[1]"', r"Column 'Details': the JSON is not an object"),
         ("9,user,hi,lesson,beginner", r"Column 'Details': 'beginner' is neither JSON"),
         ("9,user,hi,lesson,seats=2", r"Column 'Details': unknown slot 'seats' of the flow lesson"),
         ("9,user,hi,none,seats=2", r"unknown slot 'seats' of any flow that runs here"),
-        ("9,robot,hi,lesson,", r"'robot' is no role; write user, .* whose word it is: --map user=robot"),
+        ("9,robot,hi,lesson,", r"'robot'is not a role; write user, .* whose word it is: --map user=robot"),
         (",user,hi,lesson,", r"Column 'Chat': there is no id"),
         ("9,user,,lesson,", r"Column 'Message': there is no text"),
         ("9,user,hi, there,lesson,", r"6 cells, and there are 5 columns; put a text that holds ','"),

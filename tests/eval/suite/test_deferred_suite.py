@@ -89,7 +89,7 @@ def test_the_command_waits_turn_by_turn_and_comes_to_its_end(
             break
         awaited = json.loads(done.stdout)
         assert set(awaited) == {"awaiting", "folder"}
-        assert f"{awaited['awaiting']} answers are awaited" in done.stderr
+        assert f"{awaited['awaiting']} answers are missing" in done.stderr
         held = rounds[-1] if rounds else 0
         rounds.append(_answer(tmp_path / "asked"))
         assert rounds[-1] == held + awaited["awaiting"]

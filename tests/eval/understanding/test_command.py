@@ -54,7 +54,7 @@ def test_requests_are_answered_recorded_and_scored(
     folder = tmp_path / "asked"
     ask = [*asked, "--ask", "plain", "--lm", f"deferred:{folder}?model=large"]
     assert bench.main(ask) == bench.AWAITED
-    assert "answers are awaited" in capsys.readouterr().out
+    assert "answers are missing" in capsys.readouterr().out
     # Nine conversations of the test part with two turns, and nine turns of each unseen registry, which are alike.
     assert answer_all(folder) == 18 + 9
     assert bench.main(ask) == 0

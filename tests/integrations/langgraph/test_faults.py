@@ -363,7 +363,7 @@ async def test_inputs_that_no_turn_can_be_made_of_are_refused(make_graph: Callab
         await graph.ainvoke({"messages": []}, thread())
     with pytest.raises(InputError, match="text is empty"):
         await graph.ainvoke({"user_message": " "}, thread())
-    with pytest.raises(InputError, match="no text but int"):
+    with pytest.raises(InputError, match="must be a string, not int"):
         await graph.ainvoke({"user_message": 4}, thread())
     result = await graph.ainvoke({"user_message": "where is my order"}, thread())
     assert result["last_response"] == "Which order?"

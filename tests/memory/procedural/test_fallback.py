@@ -229,8 +229,8 @@ async def test_a_stale_entry_reaches_no_decision(
             found, degraded, _ = await _decided(runtime, "shoes please")
         assert "buy_shoes" not in found
         assert not degraded
-        assert [r.getMessage() for r in caplog.records if "registry has not" in r.getMessage()] == [
-            "memory has flows that the registry has not: buy_shoes"
+        assert [r.getMessage() for r in caplog.records if "registry does not have" in r.getMessage()] == [
+            "memory has flows that the registry does not have: buy_shoes"
         ]
 
 

@@ -332,8 +332,8 @@ async def test_the_port_keeps_to_the_registry(
             assert "track_order" not in [one.name for one in port.recall("track order", k=9)]
     assert port.stale == frozenset({"track_order"})
     told = [text for text in (record.getMessage() for record in caplog.records) if text.startswith("memory ")]
-    assert [text for text in told if "registry has not" in text] == [
-        "memory has flows that the registry has not: track_order"
+    assert [text for text in told if "registry does not have" in text] == [
+        "memory has flows that the registry does not have: track_order"
     ]
     assert told[1:] == ["memory differs from the registry or its examples, run a sync: cancel_order, new_one"]
 

@@ -224,5 +224,5 @@ async def test_an_agent_whose_name_is_no_text_is_refused_at_every_door() -> None
         assert await memory.list_flows("shop") == []
     with pytest.raises(InputError, match="half of a surrogate pair"):
         FlowRegistry([], agent_id="\udfff")
-    with pytest.raises(InputError, match="no text but int"):
+    with pytest.raises(InputError, match="must be a string, not int"):
         FlowRegistry([], agent_id=7)  # type: ignore[arg-type]

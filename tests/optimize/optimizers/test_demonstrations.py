@@ -109,7 +109,7 @@ def test_wrong_and_degraded_answers_are_not_shown(
     notes: list[str] = []
     with dspy.context(lm=scripts.lm_of(kind)):
         assert not bootstrapped(tiny(), base("fused"), dataset.examples("train"), note=notes.append)
-    assert notes == ["bootstrap 1: no attempt was right enough to be shown"]
+    assert notes == ["bootstrap 1: no attempt was good enough for a demonstration"]
 
 
 def test_an_answer_that_was_refused_in_part_is_not_shown(

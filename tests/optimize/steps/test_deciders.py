@@ -192,7 +192,7 @@ def test_one_that_nobody_registered_is_refused_before_anything_is_fitted(
     tiny: Callable[..., Recipe], tmp_path: Any
 ) -> None:
     for name in ("nobody", "local", "lm"):
-        with pytest.raises(RecipeError, match=f"Nobody registered the decider '{name}'") as raised:
+        with pytest.raises(RecipeError, match=f"No decider is registered as '{name}'") as raised:
             optimize(tiny(lm="none", deciders=[name]), out=tmp_path / "program")
         assert "install the package" in raised.value.remedy
     assert not (tmp_path / "program").exists()

@@ -98,7 +98,7 @@ def iso_lengths(text: str) -> list[Reading]:
         if match["TS"]:
             parts.append((Fraction(int(match["TS"]), 60), UNITS["minute"]))
         value = written(parts)
-        why = "" if value else "that is no length of time"
+        why = "" if value else "that is not a length of time"
         readings.append(Reading(match.start(), match.end(), (value,) if value else (), why))
     return readings
 
@@ -202,7 +202,7 @@ def _length(text: str, start: int, end: int, parts: list[tuple[Fraction, Unit]])
         r"\b(?:twice|once|times|\d) $", before
     )
     if not value:
-        return Reading(start, end, why_not="that is no length of time")
+        return Reading(start, end, why_not="that is not a length of time")
     # "another day" means a later day, "what a day" means a day, not a duration.
     words = text[start:end]
     day = words == "another day" and not _GOES_ON.search(before)

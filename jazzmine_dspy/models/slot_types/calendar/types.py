@@ -85,14 +85,16 @@ class CalendarType(TextType):
         if slot.pattern is not None and isinstance(value, str) and not breaks_pattern(slot, value):
             return ""
         if not isinstance(value, str) or not value.strip():
-            return f"{value!r} is no {self.name}"
+            return f"{value!r} is not a valid {self.name}"
         reading = self._whole(slot, value, at)
         if reading is not None and reading.why_not:
             return reading.why_not[0].upper() + reading.why_not[1:]
         values = self.candidates(slot, value, at)
         if len(values) > 1:
             return f"{value!r} may be {' or '.join(values)}"
-        return self._outside(slot, value, at) if values == [value] else f"{value!r} is no {self.name}"
+        return (
+            self._outside(slot, value, at) if values == [value] else f"{value!r} is not a valid {self.name}"
+        )
 
     def is_attempt(self, slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> bool:
         """Also accept a bare text with an invalid or incomplete value."""

@@ -51,7 +51,7 @@ REFUSED = ["", "localhost:6379", "http://localhost", "redis://a:99999", "redis:/
 
 @pytest.mark.parametrize("url", REFUSED)
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
-    with pytest.raises(InputError, match="no URL") as caught:
+    with pytest.raises(InputError, match="not a URL") as caught:
         RedisWorkingMemoryStore(url)
     assert "redis+cluster://" in str(caught.value)
 
