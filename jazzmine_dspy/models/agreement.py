@@ -17,15 +17,8 @@ from typing import NamedTuple
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.language import words
-from jazzmine_dspy.models.lexicon import (
-    ENDING,
-    WORD,
-    entries,
-    lexicon,
-    signs_of,
-    simplified,
-    words_of,
-)
+from jazzmine_dspy.models.lexicon import ENDING, WORD, entries, lexicon, signs_of
+from jazzmine_dspy.models.text import simplified
 
 _ACTION, _TOPIC = "action", "topic"
 """Kinds of words that say the action of the question ("cancel it"), and of other words that stand in the question."""
@@ -193,7 +186,7 @@ def _languages(text: str) -> list[str]:
     """The languages that are written as a text is, those with most of its words first."""
     unspaced = _CJK.search(text) is not None
     languages = [name for name, language in lexicon().items() if language.unspaced == unspaced]
-    tokens = words_of(text)
+    tokens = WORD.findall(text)
     return sorted(languages, key=lambda name: -sum(word in lexicon()[name].vocabulary for word in tokens))
 
 
@@ -214,7 +207,7 @@ def denies_yes(text: str, about: str = "") -> bool:
         [False, False, False, True]
     """
     signs, words = _without_signs(simplified(text[:_LONGEST]))
-    question, tokens = _question(about), words_of(words)
+    question, tokens = _question(about), WORD.findall(words)
     if "yes" in signs or _has_phrase(tokens, "yes"):
         return False
     language = _languages(words)[0]
@@ -260,7 +253,7 @@ def _idioms() -> re.Pattern[str]:
 
 @lru_cache(maxsize=2)
 def _judged(kind: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(words_of(phrase)) for phrase in entries()["judged"][kind])
+    return tuple(tuple(WORD.findall(phrase)) for phrase in entries()["judged"][kind])
 
 
 def _says_yes(kinds: Sequence[str], is_question: bool) -> bool:
@@ -300,7 +293,7 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
         if WORD.search(clause):
             is_question = mark is not None and _QUESTION_MARK.search(mark.group()) is not None
             is_question = is_question or (start > 0 and _ASKING.match(clause) is not None)
-            is_question = is_question and words_of(clause) != ["why", "not"]
+            is_question = is_question and WORD.findall(clause) != ["why", "not"]
             yield _ASKING.sub("", clause) if is_question else clause, is_question
         start = mark.end() if mark else start
 
@@ -331,7 +324,7 @@ def _keys(text: str) -> frozenset[str]:
 def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
     """Yield the kind of each phrase of a clause, longest match first; "" for unknown words."""
     language = lexicon()[name]
-    words = [sign for sign in text if not sign.isspace()] if language.unspaced else words_of(text)
+    words = [sign for sign in text if not sign.isspace()] if language.unspaced else WORD.findall(text)
     place, earlier = 0, set[str]()
     while place < len(words):
         word, length = words[place], min(language.longest.get(words[place], 1), len(words) - place)

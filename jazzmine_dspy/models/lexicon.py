@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
+
+from jazzmine_dspy.models.text import simplified
 
 FILE = "agreement.toml"
 KINDS = ("yes", "mild", "harmless", "no", "leave", "against", "hint", "filler")
@@ -18,8 +19,6 @@ ENDING = "ending"
 """Kind of phrases that name an ending: they agree if the question is about it, else they leave the task."""
 UNSPACED = ("ja", "zh")
 WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
-_FORMS = re.compile("[\U0001f3fb-\U0001f3ff\ufe0f\ufe0e\u200d\u2640\u2642]")
-_ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
 
 
 class Language(NamedTuple):
@@ -38,17 +37,6 @@ class Language(NamedTuple):
     longest: Mapping[str, int]
     unspaced: bool
     vocabulary: frozenset[str]
-
-
-def simplified(text: str) -> str:
-    """A text in small letters, with one form of each sign."""
-    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'").replace("i\u0307", "i")
-    return _FORMS.sub("", text).translate(_ARABIC)
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a simplified text."""
-    return [match.group() for match in WORD.finditer(text)]
 
 
 @lru_cache(maxsize=1)
@@ -73,12 +61,12 @@ def lexicon() -> dict[str, Language]:
         unspaced = name in UNSPACED
         # The first kind wins, so it is written last.
         phrases = {
-            tuple(simplified(phrase) if unspaced else words_of(simplified(phrase))): kind
+            tuple(simplified(phrase) if unspaced else WORD.findall(simplified(phrase))): kind
             for kind in reversed(KINDS)
             for phrase in lists.get(kind, ())
         }
         if name == "en":
-            phrases |= {tuple(words_of(phrase)): ENDING for phrase in entries()["ends"]["phrases"]}
+            phrases |= {tuple(WORD.findall(phrase)): ENDING for phrase in entries()["ends"]["phrases"]}
         longest: dict[str, int] = {}
         for phrase in phrases:
             longest[phrase[0]] = max(len(phrase), longest.get(phrase[0], 1))
