@@ -83,7 +83,6 @@ class _Group(TyperGroup):
 
 
 def _await(out: Output, awaiting: Any) -> int:
-    from jazzmine_dspy.lm.deferred import sort_requests
     from jazzmine_dspy.models.awaiting import Stale
 
     if isinstance(awaiting, Stale):
@@ -94,7 +93,6 @@ def _await(out: Output, awaiting: Any) -> int:
         failure = failure_of(awaiting.problem)
         failure.report(out)
         return failure.code
-    sort_requests(awaiting.folder)
     out.document({"awaiting": len(awaiting.keys), "folder": awaiting.folder})
     out.note(f"{awaiting}. Put the answers into answers.jsonl there, and call the command again.")
     return AWAITING

@@ -46,7 +46,7 @@ Concurrency = Annotated[
     int, typer.Option(metavar="N", min=1, max=256, help="Turns for which the LM is called at the same time.")
 ]
 
-_OUTPUT = ("report", "wrong", "csv", "quiet", "_json", "concurrency")
+_OUTPUT = ("report", "wrong", "csv", "quiet", "_json", "concurrency", "timeout")
 """Parameters that do not change the results."""
 
 
@@ -62,6 +62,7 @@ class EvaluationOptions:
     seed: int = 0
     concurrency: int = 8
     quiet: bool = False
+    timeout: float | None = None
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ def _open(program: str, options: EvaluationOptions, flows: FlowRegistry | None) 
         program,
         lm=options.lm,
         api_base=options.api_base,
+        timeout=options.timeout,
         flows=flows,
         policy=options.policy,
         wording=options.wording,

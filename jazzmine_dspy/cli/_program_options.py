@@ -30,6 +30,12 @@ APIBase = Annotated[
         help="Address of the language model's server, as its documentation gives it.",
     ),
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=1, help="Seconds that the language model may take for an answer."
+    ),
+]
 PolicyOption = Annotated[
     str | None,
     typer.Option(
@@ -67,6 +73,7 @@ def open_program(
     policy: str | None = None,
     wording: str | None = None,
     api_base: str | None = None,
+    timeout: float | None = None,
 ) -> Opened:
     """Load a program and bind what it needs.
 
@@ -77,6 +84,7 @@ def open_program(
         policy: ``shipped``, ``local``, ``lm``, ``cascade`` or ``fallback``; None as with :func:`jazzmine_dspy.load`.
         wording: ``brief`` or ``full``; None for the program's own.
         api_base: Address of the language model's server; None for the recipe's, or the provider's own.
+        timeout: Seconds that it may take for an answer; None for the recipe's, or the client's own.
 
     Raises:
         JazzmineError: there is no such policy or wording, the program's demonstrations are in another wording, the
@@ -90,6 +98,7 @@ def open_program(
     program: TurnProgram = loaded.program if wording is None else _with_wording(loaded.program, wording)
     named = lm if lm is not None else compiled_model(loaded.manifest) or ""
     settings: dict[str, Any] = {"api_base": api_base} if api_base else {}
+    settings |= {"timeout": timeout} if timeout else {}
     asked = bool(program.active_predictors())
     chosen: Any = policy
     program = with_language_model(

@@ -33,7 +33,7 @@ from jazzmine_dspy.cli._evaluation import (
     side,
 )
 from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, Quiet, output, table
-from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, WordingOption
+from jazzmine_dspy.cli._program_options import LM, APIBase, Name, PolicyOption, Timeout, WordingOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,6 +89,7 @@ def evaluate(
     ] = None,
     report: ReportFolder = None,
     concurrency: Concurrency = 8,
+    timeout: Timeout = None,
     quiet: Quiet = False,
     _json: AsJson = False,
 ) -> None:
@@ -107,7 +108,7 @@ def evaluate(
     if split == "test":
         labelled.open_test(f"evaluate {manifest_of(program).get('name', program)}")
     examples = sample_turns(labelled, split, sample, seed, spread)
-    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet)
+    options = EvaluationOptions(split, lm, api_base, policy, wording, seed, concurrency, quiet, timeout)
     # Reads a baseline file first, so that a wrong file fails before the LM is asked.
     tasks: list[Callable[[], Any]] = [lambda: score(program, labelled, examples, options)]
     if against is not None:

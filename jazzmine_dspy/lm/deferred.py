@@ -6,13 +6,11 @@ The files are JSON lines, appended to by processes that may be killed at any tim
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import json
 import os
 import threading
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,28 +35,10 @@ Answer = tuple[str, str, Usage]
 """Text, reason of the end and usage."""
 
 
-@dataclass
-class _Samples:
-    """What tells apart the samples of one call; an engine is not handed these."""
-
-    rollout: Any
-    many: int
-    asked: int = 0
-
-
-_SAMPLES: contextvars.ContextVar[_Samples | None] = contextvars.ContextVar("jazzmine_samples", default=None)
-
-
-def request_line(request: Request, *, rollout: Any = None, ordinal: int = 0) -> dict[str, Any]:
+def request_line(request: Request) -> dict[str, Any]:
     """A request as one object of the batch format: ``custom_id``, ``method``, ``url``, ``body``.
 
-    The ``custom_id`` is a digest of the body (messages, schema, settings and the stated model), the rollout and the
-    ordinal.
-
-    Args:
-        request: What is asked.
-        rollout: DSPy's ``rollout_id``.
-        ordinal: Which of the ``n`` samples of one call, from 0.
+    The ``custom_id`` is a digest of the body: messages, schema, settings and the stated model.
     """
     config = request.config
     body: dict[str, Any] = {
@@ -71,10 +51,12 @@ def request_line(request: Request, *, rollout: Any = None, ordinal: int = 0) -> 
     if (schema := response_schema(request)) is not None:
         named = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
-    text = canonical_json(body) + (
-        canonical_json([rollout, ordinal]) if rollout is not None or ordinal else ""
-    )
-    key = f"jazzmine-{sha256(text)[:40]}"
+    return batch_line(body)
+
+
+def batch_line(body: dict[str, Any]) -> dict[str, Any]:
+    """A body, as `request_line` writes it, as one object of the batch format."""
+    key = f"jazzmine-{sha256(canonical_json(body))[:40]}"
     return {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
@@ -109,17 +91,10 @@ class DeferredEngine(Engine):
         Raises:
             Awaiting: It is not; the request is written, or the ``problem`` says why it cannot be.
         """
-        samples = _SAMPLES.get() or _Samples(None, 1)
-        first = samples.asked
-        samples.asked += 1
-        # Where one sample of a call is awaited, those after it are requested with it.
-        lines = [
-            request_line(request, rollout=samples.rollout, ordinal=ordinal)
-            for ordinal in range(first, max(samples.many, first + 1))
-        ]
-        if (answer := self._answer(lines[0]["custom_id"])) is None:
-            wanted = {line["custom_id"]: canonical_json(line) for line in lines}
-            raise self._awaited({key: line for key, line in wanted.items() if key not in self._answers})
+        line = request_line(request)
+        key = str(line["custom_id"])
+        if (answer := self._answer(key)) is None:
+            raise self._awaited(key, canonical_json(line))
         text, finish, usage = answer
         return text_response(request, text, finish=finish, usage=usage)
 
@@ -127,34 +102,29 @@ class DeferredEngine(Engine):
         """As `complete`: nothing waits."""
         return self.complete(request)
 
-    def key_of(self, request: Request) -> str:
-        """The ``custom_id`` of the next call: a repetition under the same key is no other request."""
-        samples = _SAMPLES.get() or _Samples(None, 1)
-        return str(request_line(request, rollout=samples.rollout, ordinal=samples.asked)["custom_id"])
-
     def _answer(self, key: str) -> Answer | None:
         return self._answers.get(key)
 
-    def _awaited(self, missing: dict[str, str]) -> Awaiting:
+    def _awaited(self, key: str, line: str) -> Awaiting:
         try:
             with self._lock, folder_errors(self.folder):
-                self._write(missing)
+                self._write(key, line)
         except InputError as problem:
-            return Awaiting(str(self.folder), missing, problem)
-        return Awaiting(str(self.folder), missing)
+            return Awaiting(str(self.folder), [key], problem)
+        return Awaiting(str(self.folder), [key])
 
-    def _write(self, missing: dict[str, str]) -> None:
+    def _write(self, key: str, line: str) -> None:
         of = current_conversation()
-        notes = {canonical_json({"conversation": of, "custom_id": key}) for key in missing} if of else set()
-        notes -= self._notes
-        if not notes and self._written.issuperset(missing):
+        note = canonical_json({"conversation": of, "custom_id": key}) if of else ""
+        noted = not note or note in self._notes
+        if noted and key in self._written:
             return
         with locked(self.folder):
             self._look()
-            append(self.folder / REQUESTS, *(missing[key] for key in missing if key not in self._written))
-            append(self.folder / CONVERSATIONS, *sorted(notes))
-            self._written.update(missing)
-            self._notes |= notes
+            append(self.folder / REQUESTS, *(() if key in self._written else (line,)))
+            append(self.folder / CONVERSATIONS, *(() if noted else (note,)))
+            self._written.add(key)
+            self._notes.add(note)
             self._size = _size(self.folder / REQUESTS)
 
     def _look(self) -> None:
@@ -164,30 +134,7 @@ class DeferredEngine(Engine):
             self._size, self._written = size, set(read_rows(path))
 
 
-class DeferredLM(dspy.LM):
-    """A language model that tells a `DeferredEngine` which rollout, and which of several samples, is asked for."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As that of `dspy.LM`."""
-        with self._samples(kwargs):
-            return super().__call__(*args, **kwargs)
-
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """As that of `dspy.LM`."""
-        with self._samples(kwargs):
-            return await super().acall(*args, **kwargs)
-
-    @contextlib.contextmanager
-    def _samples(self, given: dict[str, Any]) -> Iterator[None]:
-        settings = self.kwargs | given
-        token = _SAMPLES.set(_Samples(settings.get("rollout_id"), settings.get("n") or 1))
-        try:
-            yield
-        finally:
-            _SAMPLES.reset(token)
-
-
-def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> DeferredLM:
+def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> dspy.LM:
     """A language model that writes its requests to a folder and reads its answers there.
 
     Args:
@@ -198,7 +145,7 @@ def deferred_lm(folder: str | Path, model: str = "unnamed", **settings: Any) -> 
     return lm_of(DeferredEngine(folder), model, f"{PREFIX}{folder}", settings)
 
 
-def lm_of(engine: DeferredEngine, model: str, where: str, settings: dict[str, Any]) -> DeferredLM:
+def lm_of(engine: DeferredEngine, model: str, where: str, settings: dict[str, Any]) -> dspy.LM:
     """The language model around an engine; its name and all that makes a key are the same for each of them."""
     if unknown := sorted(set(settings) - {"temperature", "max_tokens"}):
         raise LMSettingsError(
@@ -206,7 +153,7 @@ def lm_of(engine: DeferredEngine, model: str, where: str, settings: dict[str, An
             where=where,
             remedy="Settings are max_tokens, model, temperature.",
         )
-    return DeferredLM(
+    return dspy.LM(
         f"deferred/{model}",
         engine=engine,
         async_engine=AsyncEngine(engine),
@@ -259,34 +206,6 @@ def append(path: Path, *lines: str) -> None:
             file.truncate(end)
             error.filename = str(path)
             raise
-
-
-def sort_requests(folder: str | Path) -> None:
-    """Sort the requests of a folder by ``custom_id``, each line once.
-
-    The same run then writes the same file, however many turns it decided at once. A recording stays as it is, and so
-    does a file for whose sorted copy there is no room.
-
-    Args:
-        folder: Of deferred answers.
-    """
-    folder = Path(folder)
-    if (folder / RECORDING).exists():
-        return
-    # All requests are there, in any order.
-    with contextlib.suppress(OSError), locked(folder):
-        for path in (folder / REQUESTS, folder / CONVERSATIONS):
-            text = path.read_bytes() if path.exists() else b""
-            lines = {(str(row["custom_id"]), line) for line in text.splitlines() if (row := row_of(line))}
-            ordered = b"".join(line + b"\n" for _, line in sorted(lines))
-            if ordered == text:
-                continue
-            copy = path.with_suffix(f".{os.getpid()}.tmp")
-            try:
-                copy.write_bytes(ordered)
-                copy.replace(path)
-            finally:
-                copy.unlink(missing_ok=True)
 
 
 def read_rows(path: Path) -> dict[str, dict[str, Any]]:

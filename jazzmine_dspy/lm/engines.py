@@ -156,6 +156,12 @@ def unwrap(lm: dspy.LM) -> tuple[dspy.LM, Any]:
     return lm, engine
 
 
+def stated_timeout(lm: dspy.BaseLM) -> float:
+    """The ``timeout`` setting of a language model, in seconds; 0 if it has none."""
+    timeout = getattr(unwrap(lm)[0], "kwargs", {}).get("timeout")
+    return float(timeout) if isinstance(timeout, int | float) else 0.0
+
+
 def engine_identity(engine: Any) -> str:
     """The identity that an engine reports, else the name of its class."""
     if (identity := getattr(engine, "identity", None)) is not None:

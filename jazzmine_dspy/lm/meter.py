@@ -16,7 +16,6 @@ from jazzmine_dspy.lm.errors import BudgetExhausted, LMSettingsError
 from jazzmine_dspy.lm.native import wrap
 from jazzmine_dspy.lm.prices import Price, Tokens, tokens_of
 from jazzmine_dspy.lm.replay import is_replay
-from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.base import Shared
 
 
@@ -123,8 +122,6 @@ class Meter(Shared):
         self._under_way = 0
         self._calls = self._failed = self._replayed = self._uncounted = 0
         self._reported = self._again = self._used = Tokens()
-        self._answered: dict[str, bool] = {}
-        """Requests that go to a batch service once, however often they are repeated: whether they are answered."""
         self._limits: list[_Limit] = []
         if max_tokens is not None:
             self._limits.append(_Limit(f"{max_tokens:,} tokens", max_tokens, lambda tokens: tokens.total))
@@ -183,7 +180,7 @@ class Meter(Shared):
                 for each in self._limits
             )
 
-    def reserve(self, request: Request, key: str | None = None) -> Tokens | None:
+    def reserve(self, request: Request) -> Tokens:
         """Count a call that is about to be made, and reserve what it may take; wait for others if need be.
 
         Args:
@@ -198,15 +195,13 @@ class Meter(Shared):
         """
         most = token_limit(request) if self._limits else Tokens()
         with self._lock:
-            while key not in self._answered:
+            while True:
                 if self.max_calls is not None and self._calls >= self.max_calls:
                     self._refuse(f"{self.max_calls} language-model calls")
                 if self.exhausted and self._limits:
                     self._refuse(self._limits[0].name)
                 full = next((limit.name for limit in self._limits if not limit.fits(self._used, most)), None)
                 if full is None:
-                    if key is not None:
-                        self._answered[key] = False
                     self._calls += 1
                     self._under_way += 1
                     self._used = self._used.plus(most)
@@ -214,47 +209,37 @@ class Meter(Shared):
                 if not self._under_way:
                     self._refuse(full)
                 self._lock.wait()
-            return None
 
-    def settle(
-        self, usage: Usage | None, reserved: Tokens | None, *, replayed: bool = False, key: str | None = None
-    ) -> None:
+    def settle(self, usage: Usage | None, reserved: Tokens, *, replayed: bool = False) -> None:
         """Count what a call took.
 
         Args:
             usage: What the engine reports.
             reserved: What `reserve` returned.
             replayed: Whether the answer came from a store.
-            key: As that of `reserve`.
         """
         with self._lock:
             self._replayed += replayed
-            if reserved is None and self._answered.get(key or ""):
-                return
-            if key is not None:
-                self._answered[key] = True
             reported = tokens_of(usage)
             self._uncounted += reported is None
             self._reported = self._reported.plus(reported or Tokens())
             if replayed:
                 self._again = self._again.plus(reported or Tokens())
-            took = (reserved or Tokens()) if reported is None else reported
+            took = reserved if reported is None else reported
             self._release(reserved, took)
             for limit in self._limits:
                 limit.largest = max(limit.largest, limit.weigh(took))
 
-    def cancel(self, reserved: Tokens | None, error: BaseException) -> None:
-        """Count a call that raised: it took nothing that anyone counts. An awaited one has not failed."""
+    def cancel(self, reserved: Tokens) -> None:
+        """Count a call that raised: it took nothing that anyone counts."""
         with self._lock:
-            self._failed += not isinstance(error, Awaiting)
+            self._failed += 1
             self._release(reserved, Tokens())
 
-    def _release(self, reserved: Tokens | None, took: Tokens) -> None:
-        if reserved is not None:
-            self._under_way -= 1
-            self._used = self._used.plus(reserved, -1)
-            self._lock.notify_all()
-        self._used = self._used.plus(took)
+    def _release(self, reserved: Tokens, took: Tokens) -> None:
+        self._under_way -= 1
+        self._used = self._used.plus(reserved, -1).plus(took)
+        self._lock.notify_all()
 
     def _refuse(self, budget: str) -> None:
         # Optimizers swallow exceptions of single examples, so it is remembered.
@@ -276,9 +261,6 @@ class CountingEngine(Wrapper):
     def __init__(self, inner: Any, meter: Meter) -> None:
         super().__init__(inner)
         self.meter = meter
-        self._engine = inner
-        while isinstance(self._engine, Wrapper):
-            self._engine = self._engine.inner
 
     def complete(self, request: Request) -> Response:
         """As the engine within.
@@ -286,16 +268,13 @@ class CountingEngine(Wrapper):
         Raises:
             BudgetExhausted: Before the call that would be one too many, or may be too large.
         """
-        # Of a request that goes to a batch service once, however often it is repeated.
-        key_of = getattr(self._engine, "key_of", None)
-        key = None if key_of is None else str(key_of(request))
-        reserved = self.meter.reserve(request, key)
+        reserved = self.meter.reserve(request)
         try:
             response = self.inner.complete(request)
-        except BaseException as error:
-            self.meter.cancel(reserved, error)
+        except BaseException:
+            self.meter.cancel(reserved)
             raise
-        self.meter.settle(response.usage, reserved, replayed=is_replay(response), key=key)
+        self.meter.settle(response.usage, reserved, replayed=is_replay(response))
         return cast("Response", response)
 
 

@@ -302,8 +302,8 @@ class RecordedEngine(DeferredEngine):
             self.used.add(key)
         return answer
 
-    def _awaited(self, missing: Mapping[str, str]) -> Awaiting:
-        return Stale(str(self.folder), missing)
+    def _awaited(self, key: str, line: str) -> Awaiting:  # noqa: ARG002
+        return Stale(str(self.folder), [key])
 
 
 def recorded_lm(folder: str | Path, **settings: Any) -> dspy.LM:

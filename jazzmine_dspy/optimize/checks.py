@@ -11,7 +11,7 @@ import dspy
 from jazzmine_dspy.datasets import Dataset, load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import has_label, labelled
-from jazzmine_dspy.lm.deferred import DeferredLM
+from jazzmine_dspy.lm.engines import stated_timeout
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.models.errors import DatasetError, ExtensionError, RecipeError
 from jazzmine_dspy.models.labels import Labels
@@ -26,7 +26,7 @@ from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 
 _DEADLINE_S = 120.0
-"""Deadline of the first answer, because a server may have to load its model."""
+"""Deadline of the first answer, because a server may have to load its model; a longer ``timeout`` counts instead."""
 
 _SERVER_DOWN = ("LMNoAnswerError", "LMServerError", "LMRateLimitError", "LMTimeoutError")
 """Errors that do not come from a wrong name, address or key."""
@@ -113,9 +113,6 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     """
     if context.lm is None or not examples or not context.budget.allows():
         return ""
-    if isinstance(context.lm, DeferredLM):
-        # A deferred model cannot be tried; the next steps request all that they need.
-        return ""
     context.progress.phase("ask the language model once", None)
     if not any(program.policy.asks(stage) for stage in STAGES):
         return ""
@@ -129,8 +126,9 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)
     )
     # Without outage tolerance, so that a mistyped address fails at once.
+    deadline = max(_DEADLINE_S, stated_timeout(context.lm))
     with dspy.context(lm=context.lm):
-        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=_DEADLINE_S)
+        decision = once.decide(example.turn, exclude=(example.conversation_id,), deadline=deadline)
     refused = any(call.refused for call in decision.calls)
     if not decision.calls or refused or has_answer(decision.calls):
         return ""

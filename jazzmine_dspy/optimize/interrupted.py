@@ -10,7 +10,6 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy import artifacts
-from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.program.prompts import put, states_of
 from jazzmine_dspy.program.turn import TurnProgram
@@ -65,8 +64,7 @@ class BestSoFar:
     ) -> None:
         """Save the best program of a run and report where it is.
 
-        Ctrl-C saves the best so far. Any other error gets a note that names the program, where one is saved. A run
-        that awaits answers leaves none.
+        Ctrl-C saves the best so far. Any other error gets a note that names the program, where one is saved.
 
         Args:
             error: What ended the run.
@@ -75,10 +73,6 @@ class BestSoFar:
             run: As of :meth:`save`.
             note: Receives the line of a run that was stopped.
         """
-        if isinstance(error, Awaiting):
-            if self.saved is not None:
-                shutil.rmtree(self.saved, ignore_errors=True)
-            return
         further = "its report is there too" if self.complete else "the same command goes on"
         if not isinstance(error, KeyboardInterrupt):
             if self.saved is not None:

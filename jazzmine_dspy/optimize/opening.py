@@ -15,11 +15,12 @@ import dspy
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.demos import unlabelled_fields
+from jazzmine_dspy.lm.deferred import PREFIX, DeferredEngine
 from jazzmine_dspy.lm.dspy_api import Request, Response
-from jazzmine_dspy.lm.engines import request_key
+from jazzmine_dspy.lm.engines import request_key, unwrap
 from jazzmine_dspy.lm.meter import Meter
 from jazzmine_dspy.lm.prices import price_of
-from jazzmine_dspy.lm.replay import ReplayStore
+from jazzmine_dspy.lm.replay import RecordedEngine, ReplayStore
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import Progress, RunContext
@@ -54,7 +55,7 @@ def open_context(
 
     Raises:
         LMNotFoundError: the name of a language model does not resolve.
-        RecipeError: the budget limits money and the price is unknown.
+        RecipeError: the budget limits money and the price is unknown, or a language model answers by file.
     """
     budget = Budget(recipe.budget, price=price_for(recipe))
     values: dict[str, Any] = {"started_from": started_from, "work": work}
@@ -118,14 +119,24 @@ def start_program(
 
 
 def _replayed(lm: dspy.LM, meter: Meter, answers: Callable[[], RunAnswers]) -> dspy.LM:
-    """The model with a meter and a replay store, so that no run asks it the same again."""
-    from jazzmine_dspy.lm import metered, replayed
-    from jazzmine_dspy.lm.deferred import DeferredLM
+    """The model with a meter and a replay store, so that no run asks it the same again.
 
+    Raises:
+        RecipeError: the model answers by file.
+    """
+    from jazzmine_dspy.lm import metered, replayed
+
+    if type(unwrap(lm)[1]) is DeferredEngine:
+        raise RecipeError(
+            "A run needs a language model that answers while the run waits",
+            where=f"lm = {PREFIX!r}…",
+            remedy="Name a live model, or let people be one with tools/answer_server.py; evaluations take "
+            "deferred answers.",
+        )
     # DSPy's own cache would answer even a fresh run.
     lm = lm.copy(cache=False) if lm.cache else lm
-    # The folder of a deferred model is its store. A second store would hide corrected answers.
-    stored = lm if isinstance(lm, DeferredLM) else replayed(lm, answers())
+    # A recording is its own store. A second one would hide that it is stale.
+    stored = lm if isinstance(unwrap(lm)[1], RecordedEngine) else replayed(lm, answers())
     # Repeated requests at temperature 0 cost no call.
     return replayed(metered(stored, meter), ReplayStore(":memory:"))
 

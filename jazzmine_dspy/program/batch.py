@@ -71,7 +71,7 @@ def at_once(
         # Once an answer is awaited the rest is only asked about.
         if not gathered:
             yield cast("R", result)
-    _stop(gathered, len(items))
+    gathered.check()
 
 
 def _each(work: Callable[[T], R], items: Sequence[T], workers: int) -> Generator[R, None, None]:
@@ -111,17 +111,8 @@ async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(unless_awaited(work)) for work in works]
-    _stop(gathered, len(tasks))
-    return [cast("T", task.result()) for task in tasks]
-
-
-def _stop(gathered: AwaitingGroup, items: int) -> None:
-    """Raise what is awaited, if anything is; one item alone has written its requests in their order."""
-    if gathered and items > 1:
-        from jazzmine_dspy.lm.deferred import sort_requests
-
-        sort_requests(gathered.folder)
     gathered.check()
+    return [cast("T", task.result()) for task in tasks]
 
 
 def embed_ahead(program: DecidingModule, turns: Sequence[Turn]) -> None:

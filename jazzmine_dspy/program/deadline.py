@@ -122,7 +122,8 @@ class Patience:
     Args:
         limit_s: Seconds for which a call is repeated that is never answered. A call that is refused for the rate alone
             goes on while others are answered.
-        attempt_s: Seconds that one attempt may take; None is no limit but the turn's deadline.
+        attempt_s: Seconds that one attempt may take, or the model's own ``timeout`` if that is longer; None is no limit
+            but the turn's deadline.
         first_s: The first pause; each further one is twice as long, half of it by chance.
         longest_s: The longest pause. A server's own ``Retry-After`` is kept to, whatever it says.
         sleep: Waits in a thread.

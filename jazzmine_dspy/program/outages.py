@@ -21,6 +21,7 @@ from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
 from tenacity import RetryCallState, retry_if_exception
 
 from jazzmine_dspy.lm.dspy_api import LMRateLimitError, LMUnexpectedError, is_retryable_lm_error
+from jazzmine_dspy.lm.engines import stated_timeout
 from jazzmine_dspy.models.decision import LMCall
 from jazzmine_dspy.models.errors import (
     CODES,
@@ -97,6 +98,7 @@ class Asking:
         self._ends = ends
         self._failing_since: float | None = None
         self._cut_short = False
+        self._timeout = stated_timeout(lm)
         # Nobody wants to be asked twice who says so.
         self._once = not getattr(lm, "num_retries", 1)
 
@@ -109,7 +111,9 @@ class Asking:
         if self._serving:
             self._known.admit()
         left = math.inf if self._ends is None else self._ends - self._clock()
-        most = math.inf if self.patience.attempt_s is None else self.patience.attempt_s
+        # A model that is known to be slow gets its time.
+        limit = self.patience.attempt_s
+        most = math.inf if limit is None else max(limit, self._timeout)
         self._cut_short = most < left
         least = min(left, most)
         return None if least == math.inf else least

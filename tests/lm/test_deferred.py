@@ -13,7 +13,6 @@ import dspy
 import pytest
 
 from jazzmine_dspy.lm import LMSettingsError, LMWarning, lm_identity, resolve_lm
-from jazzmine_dspy.lm.deferred import sort_requests
 from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import InputError
 
@@ -103,13 +102,9 @@ def test_wrong_lines_are_told_by_number_and_the_rest_is_used(tmp_path: Path) -> 
     assert len(told) == 4
 
 
-def test_nothing_is_written_twice_and_the_order_of_asking_leaves_no_trace(tmp_path: Path) -> None:
-    for folder, texts in (("a", "one two three one"), ("b", "three two one")):
-        _keys(tmp_path / folder, *texts.split())
-        sort_requests(tmp_path / folder)
-    written = [(tmp_path / folder / "requests.jsonl").read_bytes() for folder in "ab"]
-    assert written[0] == written[1]
-    assert len(written[0].splitlines()) == 3
+def test_nothing_is_written_twice(tmp_path: Path) -> None:
+    keys = _keys(tmp_path, *["one", "two", "three", "one"])
+    assert len(keys) == len(set(keys)) == 3
 
 
 def test_what_a_killed_process_left_half_written_is_written_anew(tmp_path: Path) -> None:
@@ -120,10 +115,8 @@ def test_what_a_killed_process_left_half_written_is_written_anew(tmp_path: Path)
     for text in ("one", "two"):
         with pytest.raises(Awaiting):
             _ask(tmp_path, text)
-    sort_requests(tmp_path)
-    assert sorted(path.read_bytes().splitlines()) == sorted(whole.splitlines())
-    keys = [row["custom_id"] for row in _requests(tmp_path)]
-    assert keys == sorted(keys)
+    lines = whole.splitlines()
+    assert path.read_bytes().splitlines() == [lines[0], lines[1][:-29], lines[1]]
 
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
@@ -157,23 +150,3 @@ def test_dspy_swallows_no_awaiting(tmp_path: Path) -> None:
             dspy.BootstrapFewShot(metric=lambda *_: True).compile(predict, trainset=examples)
         with pytest.raises(Awaiting):
             asyncio.run(predict.acall(question="3"))
-
-
-def test_each_sample_of_a_request_has_a_key(tmp_path: Path) -> None:
-    def asked(folder: str, **settings: Any) -> list[str]:
-        with pytest.raises(Awaiting):
-            resolve_lm(f"deferred:{tmp_path / folder}", temperature=0.7)("hello", **settings)
-        return [row["custom_id"] for row in _requests(tmp_path / folder)]
-
-    (plain,) = asked("a")
-    (one,), (two,) = asked("b", rollout_id=1), asked("c", rollout_id=2)
-    assert len({plain, one, two}) == 3
-    three = asked("d", n=3)
-    assert three[0] == plain
-    assert len(set(three)) == 3
-    lines = [json.dumps({"custom_id": key, "content": f"answer {n}"}) for n, key in enumerate(three)]
-    (tmp_path / "d" / "answers.jsonl").write_text("\n".join(lines), "utf-8")
-    lm = resolve_lm(f"deferred:{tmp_path / 'd'}", temperature=0.7)
-    assert lm("hello", n=3) == asyncio.run(lm.acall("hello", n=3)) == ["answer 0", "answer 1", "answer 2"]
-    with dspy.context(lm=lm), pytest.raises(Awaiting):
-        dspy.Predict("question -> answer", rollout_id=4)(question="why?")

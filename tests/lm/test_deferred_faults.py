@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jazzmine_dspy.lm import BudgetExhausted, LMWarning, Meter, metered, resolve_lm
+from jazzmine_dspy.lm import LMWarning, resolve_lm
 from jazzmine_dspy.models.awaiting import Awaiting
 
 pytestmark = pytest.mark.row("O12")
@@ -87,28 +85,3 @@ def _answer(folder: Path) -> None:
         for key in _keys(folder)
     ]
     (folder / "answers.jsonl").write_text("\n".join(lines), "utf-8")
-
-
-@pytest.mark.row("O3")
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_call_counts_once_over_all_rounds(tmp_path: Path, asynchronous: bool) -> None:
-    meter = Meter(max_calls=2, max_tokens=5_000)
-
-    def ask(text: str) -> Any:
-        lm = metered(resolve_lm(f"deferred:{tmp_path}", max_tokens=100), meter)
-        return asyncio.run(lm.acall(text)) if asynchronous else lm(text)
-
-    for _ in range(3):
-        for text in ("one", "two"):
-            with pytest.raises(Awaiting):
-                ask(text)
-    assert (meter.counts.calls, meter.counts.failed) == (2, 0)
-    _answer(tmp_path)
-    for _ in range(2):
-        assert ask("one") == ask("two") == ["done"]
-    counts = meter.counts
-    assert (counts.calls, counts.prompt_tokens, counts.completion_tokens) == (2, 60, 10)
-    assert not meter.exhausted
-    with pytest.raises(BudgetExhausted):
-        ask("three")
-    assert len(_keys(tmp_path)) == 2

@@ -20,7 +20,6 @@ import pytest
 from jazzmine_dspy import load
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.deferred import request_line
-from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.interrupted import BestSoFar, beside, remove_unfinished
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -178,28 +177,6 @@ def test_the_second_of_two_runs_into_a_folder_is_refused(
         assert refused
         assert Path("program/manifest.json").exists()
         assert not list(Path().glob(".program*"))
-
-
-@pytest.mark.row("O12", "O4")
-def test_a_deferred_run_collects_what_it_can_before_it_waits(
-    tiny: Callable[..., Recipe], tmp_path: Path
-) -> None:
-    """The prompts as written and both sets of labelled demonstrations are asked about in the first round."""
-    recipe = tiny(
-        optimizer="bootstrap_random_search",
-        lm="deferred:asked",
-        demos={"labeled": 2, "bootstrapped": 0, "candidates": 2},
-        **{**CHANGES, "budget": {}},
-    )
-    with contextlib.chdir(tmp_path):
-        with pytest.raises(Awaiting):
-            optimize(recipe, out="program")
-        lines = Path("asked/requests.jsonl").read_text("utf-8").splitlines()
-    systems = Counter(
-        (messages[0]["content"], len(messages))
-        for messages in (json.loads(line)["body"]["messages"] for line in lines)
-    )
-    assert {size: count for (_, size), count in systems.items()} == {2: 4, 6: 8}
 
 
 RUN = """

@@ -128,7 +128,6 @@ def test_a_run_asks_no_more_than_its_plan_in_both_wordings(
         ("none", None, ("brief",)),
         ("none", "full", ("full",)),
         ("openai/x", None, ("full", "brief")),
-        ("deferred:folder", None, ("full", "brief")),
         ("openai/x", "brief", ("brief",)),
     ],
 )

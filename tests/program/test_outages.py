@@ -65,6 +65,17 @@ def decide(program: TurnProgram, style: str, **options: Any) -> TurnDecision:
     return asyncio.run(program.adecide(TURN, **options))
 
 
+@pytest.mark.row("L3")
+def test_a_model_with_a_long_timeout_gets_its_time() -> None:
+    quick, slow = (dspy.LM("openai/x", api_key="x", timeout=seconds) for seconds in (30, 86400))
+    limit = MEASURING.attempt_s
+    with bearing_outages():
+        asked = [
+            outages.Asking(lm, outages.monotonic, None).seconds() for lm in (answering([GOOD]), quick, slow)
+        ]
+    assert asked == [limit, limit, 86400]
+
+
 @pytest.mark.row("L3", "U15")
 @STYLES
 def test_a_call_is_made_again_until_it_is_answered(time: Time, make_program: Make, style: str) -> None:

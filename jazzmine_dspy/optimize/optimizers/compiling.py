@@ -1,4 +1,4 @@
-"""Run an optimizer of DSPy within the budget, without its prints, and with all awaited answers requested at once."""
+"""Run an optimizer of DSPy within the budget and without its prints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from jazzmine_dspy.lm.dspy_api import BaseCallback, Request, Response
 from jazzmine_dspy.lm.engines import Wrapper
 from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.lm.native import wrap
-from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn
 from jazzmine_dspy.program.trainable import TrainableProgram
@@ -86,10 +85,6 @@ def _prompts_of(module: Any) -> Prompts:
     return {name: (each.signature, list(each.demos)) for name, each in predictors.items()}
 
 
-class _NotYet(Exception):  # noqa: N818 - nothing failed
-    """An answer is awaited; the evaluation continues with the next turn."""
-
-
 class _Guard(BaseCallback):
     """Watches spending and unanswered turns of an optimizer of DSPy, which counts every exception as a score of 0.
 
@@ -100,7 +95,6 @@ class _Guard(BaseCallback):
         self.tools, self.calls = tools, calls
         self.asked = self.lost = 0
         self.exhausted = self.evaluating = False
-        self.awaited = AwaitingGroup()
         self.best: tuple[tuple[int, float], Prompts] | None = None
         """The prompts with the best score on the most turns."""
 
@@ -130,13 +124,8 @@ class _Guard(BaseCallback):
         self.evaluating = True
 
     def on_evaluate_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:  # noqa: ARG002
-        """An evaluation ends.
-
-        Raises:
-            Awaiting: for all its turns that await an answer, since it has no score.
-        """
+        """An evaluation ends."""
         self.evaluating = False
-        self.awaited.check()
         if outputs is not None and not self.exhausted:
             rank = (len(outputs.results), float(outputs.score))
             if self.best is None or rank > self.best[0]:
@@ -161,7 +150,7 @@ class _GuardedEngine(Wrapper):
 
 
 class _Student(TrainableProgram):
-    """Counts unanswered turns; within an evaluation it continues with the next turn if an answer is awaited."""
+    """Counts unanswered turns."""
 
     _guard: _Guard
 
@@ -174,11 +163,6 @@ class _Student(TrainableProgram):
         except LMUnansweredError:
             self._guard.lost += 1
             raise
-        except Awaiting as awaiting:
-            if not self._guard.evaluating:
-                raise
-            self._guard.awaited.append(awaiting)
-            raise _NotYet from None
 
 
 @contextlib.contextmanager

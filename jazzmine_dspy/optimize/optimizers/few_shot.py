@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,10 +10,8 @@ import dspy
 
 from jazzmine_dspy.datasets.demos import demo_pool, to_dspy
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.optimize.optimizers.compiling import compiled
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, assert_alive, optimizer
-from jazzmine_dspy.program.batch import at_once
 from jazzmine_dspy.program.demonstrations import to_demo
 from jazzmine_dspy.program.prompts import CONVERSATION, NEAREST, SAID, found_by
 from jazzmine_dspy.program.trainable import TrainableProgram
@@ -92,12 +88,7 @@ def bootstrap(
         teacher = student.deepcopy()
         for predictor in teacher.active_predictors():
             teacher.predictor(predictor).demos = list(source.predictor(predictor).demos)
-        try:
-            return bootstrap_few_shot(tools).compile(student, teacher=teacher, trainset=trainset)
-        except Awaiting:
-            # DSPy decides turns one after another. Requesting all first lets the run wait only once.
-            _request_all(teacher, trainset, tools)
-            raise
+        return bootstrap_few_shot(tools).compile(student, teacher=teacher, trainset=trainset)
 
     for candidate in compiled(name, program, tools, run):
         if any(candidate.demonstrations().values()):
@@ -107,25 +98,14 @@ def bootstrap(
             tools.note(f"{name}: no attempt was good enough for a demonstration")
 
 
-def _request_all(teacher: TrainableProgram, trainset: Sequence[dspy.Example], tools: OptimizerTools) -> None:
-    def attempt(example: dspy.Example) -> None:
-        with contextlib.suppress(Exception):
-            teacher(**example.inputs())
-
-    with dspy.context(**tools.teacher_settings):
-        list(at_once(attempt, trainset, 1))
-
-
 @optimizer("bootstrap_random_search")
 def random_search(
     program: TurnProgram, train: Sequence[Example], tools: OptimizerTools
 ) -> Iterator[Candidate]:
     """``demos.candidates`` sets of each of the two kinds, drawn by seed."""
-    with AwaitingGroup() as group:
-        for number in range(tools.recipe.demos.candidates):
-            yield from labeled_few_shot(program, train, tools, number=number)
-            one_set = bootstrap(program, train, tools, number=number)
-            yield from group.attempt(functools.partial(list, one_set)) or ()
+    for number in range(tools.recipe.demos.candidates):
+        yield from labeled_few_shot(program, train, tools, number=number)
+        yield from bootstrap(program, train, tools, number=number)
 
 
 PREFIX_NOTE = "its demonstrations are chosen per call, so a prefix cache holds the instructions alone"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,6 @@ from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
-from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.errors import (
     InputError,
     LMUnansweredError,
@@ -99,13 +97,11 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
         return []
     sample = context.sample(dev_b, size, salt=2)
     contenders: list[Contender] = []
-    with AwaitingGroup() as group:
-        for number, (name, tried) in enumerate(models, 1):
-            time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
-            settings = {"judge_lm": True, "keep_calls": lambda: keep, "time": time, "best": best.score}
-            work = functools.partial(_judge, context, name, "lm", tried.program, sample, **settings)
-            if (one := group.attempt(work)) is not None and not group:
-                contenders.append(one)
+    for number, (name, tried) in enumerate(models, 1):
+        time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
+        settings = {"judge_lm": True, "keep_calls": lambda: keep, "time": time, "best": best.score}
+        if (one := _judge(context, name, "lm", tried.program, sample, **settings)) is not None:
+            contenders.append(one)
     return contenders
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.intervals import pooled
 from jazzmine_dspy.eval.objective import has_label
-from jazzmine_dspy.models.awaiting import AwaitingGroup
 from jazzmine_dspy.models.errors import LMUnansweredError, RecipeError
 from jazzmine_dspy.optimize.checks import copied_turns
 from jazzmine_dspy.optimize.context import COMPILE_TIME, RunContext
@@ -85,34 +83,27 @@ def _fit(
     candidates = itertools.chain(uncompiled(context.recipe, base), make(base, train, tools))
     tried: list[Tried] = []
     with context.asking():
-        with AwaitingGroup() as group:
-            while (candidate := group.attempt(lambda: next(candidates, None))) is not None:
-                # A candidate that the budget cuts short would not be scored on the same turns as the others.
-                if tried and not allowed(scoring):
-                    context.progress.note(
-                        f"the budget for compiling is spent before candidate {candidate.name!r}"
-                    )
-                    break
-                trying = functools.partial(_try, context, candidate, base, first, tried)
-                # Queues the requests of the other candidates before the run waits for the answers.
-                if (result := group.attempt(trying)) is None or group:
-                    continue
-                tried.append(result)
-                is_leader = _leader(tried) is result
-                context.best.prompts(result.name, result.score, result.program, best=is_leader)
-        with AwaitingGroup() as group:
-            for place in finalists([(each.candidate.compiled, each.score or 0.0) for each in tried]):
-                if len(first) == len(sample) or tried[place].scored != len(first):
-                    continue
-                name = tried[place].name
-                if place and not allowed((len(sample) - len(first)) * calls_per_turn(base)):
-                    context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
-                    continue
-                rest, one = sample[len(first) :], tried[place]
-                scoring_on = functools.partial(
-                    _score, context, one.candidate, rest, _leader(tried), one.turns
+        while (candidate := next(candidates, None)) is not None:
+            # A candidate that the budget cuts short would not be scored on the same turns as the others.
+            if tried and not allowed(scoring):
+                context.progress.note(
+                    f"the budget for compiling is spent before candidate {candidate.name!r}"
                 )
-                tried[place] = group.attempt(scoring_on) or one
+                break
+            if (result := _try(context, candidate, base, first, tried)) is None:
+                continue
+            tried.append(result)
+            is_leader = _leader(tried) is result
+            context.best.prompts(result.name, result.score, result.program, best=is_leader)
+        for place in finalists([(each.candidate.compiled, each.score or 0.0) for each in tried]):
+            if len(first) == len(sample) or tried[place].scored != len(first):
+                continue
+            name = tried[place].name
+            if place and not allowed((len(sample) - len(first)) * calls_per_turn(base)):
+                context.progress.note(f"the budget for compiling is spent before all turns for {name!r}")
+                continue
+            rest, one = sample[len(first) :], tried[place]
+            tried[place] = _score(context, one.candidate, rest, _leader(tried), one.turns)
         best = chosen(context.recipe.prefer, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)

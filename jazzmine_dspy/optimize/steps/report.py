@@ -17,7 +17,7 @@ from jazzmine_dspy.eval.report import Gain, Report, System, write_report
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.eval.suite import replay_dataset
 from jazzmine_dspy.lm.replay import RECORDED_PREFIX, Recording
-from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
+from jazzmine_dspy.models.awaiting import Stale
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.optimize import findings
@@ -198,19 +198,13 @@ def report_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evaluat
         "LM as written": None,
         "LM compiled": None,
     }
-    with AwaitingGroup() as group:
-        if uncompiled is not None:
-            # The two rows share the remaining time, so that both get some.
-            share, plain = (JUDGE_TIME + 1.0) / 2 if best is not None else 1.0, uncompiled.program
-            systems["LM as written"] = group.attempt(
-                lambda: row("LM as written", plain, sample, judge_lm=True, time=share)
-            )
-            if best is not None:
-                compiled = best.program
-                systems["LM compiled"] = group.attempt(
-                    lambda: row("LM compiled", compiled, sample, judge_lm=True)
-                )
-        shipped = group.attempt(lambda: row("shipped", program, sample if ships_lm else test))
+    if uncompiled is not None:
+        # The two rows share the remaining time, so that both get some.
+        share = (JUDGE_TIME + 1.0) / 2 if best is not None else 1.0
+        systems["LM as written"] = row("LM as written", uncompiled.program, sample, judge_lm=True, time=share)
+        if best is not None:
+            systems["LM compiled"] = row("LM compiled", best.program, sample, judge_lm=True)
+    shipped = row("shipped", program, sample if ships_lm else test)
     recorded, notes = recorded_rows(context, state)
     return {**systems, **recorded, **_before(context, state, shipped), "shipped": shipped}, notes
 
@@ -296,7 +290,7 @@ def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[E
     for example in examples:
         try:
             turns += evaluate(program, [example]).turns
-        except Awaiting:
+        except Stale:
             # The prompt has changed since the recording, so this turn has no answer.
             continue
     return turns

@@ -14,11 +14,10 @@ from demonstrations import demo_texts
 from jazzmine_dspy import TurnProgram, load
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.lm import resolve_lm, scripted_lm
+from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.lm.deferred import request_line
 from jazzmine_dspy.lm.engines import chat_messages, system_text
 from jazzmine_dspy.lm.errors import BudgetExhausted
-from jazzmine_dspy.models.awaiting import Awaiting
 from jazzmine_dspy.models.errors import LMUnansweredError
 from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, named
 from jazzmine_dspy.optimize.recipe import Recipe
@@ -188,16 +187,6 @@ def test_an_outage_is_no_score(
     monkeypatch.setattr(TrainableProgram, "forward", down)
     with pytest.raises(LMUnansweredError, match=r"did not answer \d+ of \d+ turns, more than 5%"):
         run_optimizer(name, small(), base, thinking(library))
-
-
-@pytest.mark.row("O12")
-@pytest.mark.parametrize("name", ["bootstrap", "gepa", "miprov2", "copro"])
-def test_all_turns_of_a_step_are_requested_before_a_run_waits(
-    name: str, small: Callable[..., Recipe], base: TurnProgram, tmp_path: Path
-) -> None:
-    with pytest.raises(Awaiting) as awaited:
-        run_optimizer(name, small(demos={"attempts": 4}), base, resolve_lm(f"deferred:{tmp_path / 'asked'}"))
-    assert len(awaited.value.keys) >= (1 if name in ("copro", "miprov2") else 3)
 
 
 @pytest.mark.row("O9")

@@ -1,0 +1,108 @@
+"""A run that people answer, and the same run from a recording of their answers; a run has no time for batches."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy.lm15 import Config, Message, Request
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from answer_desk import Desk
+from answer_server import AnswerServer
+from record import record
+
+from jazzmine_dspy.models.awaiting import Stale
+from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.recipe import Recipe
+
+FACTS = {
+    **dict.fromkeys(("measured", "dataset", "part", "program", "wording", "kind", "rules"), "the library"),
+    "name": "library", "date": "2026-11-29",
+}  # fmt: skip
+CHANGES: dict[str, Any] = {
+    "sample": {"dev_a": 2, "dev_b": 2, "test": 2},
+    "demos": {"labeled": 1, "bootstrapped": 1, "candidates": 1, "attempts": 2},
+}
+
+
+def _request(messages: list[dict[str, str]]) -> Request:
+    system = next((each["content"] for each in messages if each["role"] == "system"), None)
+    kinds = {"user": Message.user, "assistant": Message.assistant}
+    spoken = tuple(kinds[each["role"]](each["content"]) for each in messages if each["role"] != "system")
+    return Request(model="m", messages=spoken, system=system, config=Config())
+
+
+def _answer(desk: Desk, script: Callable[[Request], Any]) -> None:
+    """Answer whatever is asked until the server stops, as people who see the requests alone."""
+    while not desk.stopped:
+        with desk.changed:
+            desk.changed.wait_for(lambda: bool(desk.pending or desk.open) or desk.stopped)
+        desk.tick()
+        for path in (desk.folder / "open").glob("*.jsonl"):
+            rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            lines = [
+                json.dumps({"id": row["id"], "answer": script(_request(row["messages"]))}) for row in rows
+            ]
+            (desk.folder / "answers" / path.name).write_text("\n".join(lines) + "\n", "utf-8")
+        desk.tick()
+
+
+@pytest.fixture
+def address(tmp_path: Path, scripts: Any, library: Path) -> Iterator[str]:
+    """The address of a server whose people know the answers."""
+    desk = Desk(tmp_path / "people", "compile", quiet=0.0)
+    server = AnswerServer({"compile": desk})
+    people = threading.Thread(target=_answer, args=(desk, scripts.taught(library)))
+    threads = [threading.Thread(target=server.serve_forever), people]
+    for each in threads:
+        each.start()
+    yield server.address
+    server.stop()
+    for each in threads:
+        each.join()
+
+
+@pytest.mark.row("O12", "V10")
+def test_a_run_that_people_answer_is_repeated_from_its_recording(
+    tiny: Callable[..., Recipe], run_recipe: Any, tmp_path: Path, address: str, files_of: Any
+) -> None:
+    settings = {"api_base": address, "timeout": 600, "num_retries": 0}
+    live = run_recipe(
+        tiny(optimizer="bootstrap", lm="openai/people/compile", lm_settings=settings, **CHANGES)
+    )
+    prompts = {name: data for name, data in files_of(live.result.folder).items() if "program" in name}
+    scores = json.loads((live.result.folder / "manifest.json").read_text("utf-8"))["candidates"]
+    assert prompts
+    assert scores
+    kept = tmp_path / "kept"
+    record(tmp_path / "people" / "recorded", kept, FACTS)
+    (tmp_path / "program").rename(tmp_path / "first")
+
+    again = run_recipe(tiny(optimizer="bootstrap", lm=f"recording:{kept}", **CHANGES))
+    manifest = json.loads((again.result.folder / "manifest.json").read_text("utf-8"))
+    assert manifest["candidates"] == scores
+    assert {
+        name: data for name, data in files_of(again.result.folder).items() if "program" in name
+    } == prompts
+
+    answers = (kept / "answers.jsonl").read_text("utf-8").splitlines()
+    (kept / "answers.jsonl").write_text("\n".join(answers[:-1]), "utf-8")
+    with pytest.raises(Stale, match="1 request has no answer"):
+        run_recipe(tiny(optimizer="bootstrap", lm=f"recording:{kept}", **CHANGES))
+
+
+@pytest.mark.row("O12")
+@pytest.mark.parametrize("changes", [{"lm": "deferred:asked"}, {"teacher": {"lm": "deferred:asked"}}])
+def test_a_run_takes_no_model_that_answers_by_file(
+    changes: dict[str, Any], tiny: Callable[..., Recipe], run_recipe: Any
+) -> None:
+    recipe = tiny(optimizer="bootstrap", **{"lm": "openai/x", **changes})
+    with pytest.raises(RecipeError, match=r"answers while the run waits.*answer_server"):
+        run_recipe(recipe)
