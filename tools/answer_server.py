@@ -29,8 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from answer_desk import PREFIX, ROLES, Desk, Refusal, batch_line
 
-from jazzmine_dspy.lm.engines import closed
-
 MOST_BYTES = 2_000_000
 """Size of a request."""
 PARALLEL = 256
@@ -203,7 +201,7 @@ def body_of(request: Mapping[str, Any]) -> dict[str, Any]:
     body |= {"stop": request["stop"]} if request.get("stop") else {}
     form = request.get("response_format") or {}
     if form.get("type") in ("json_schema", "json_object"):
-        schema = closed((form.get("json_schema") or {}).get("schema") or {"type": "object"})
+        schema = (form.get("json_schema") or {}).get("schema") or {"type": "object"}
         named = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
     return body

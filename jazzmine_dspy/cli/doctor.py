@@ -145,7 +145,7 @@ def _cache() -> str:
 _SCHEMAS = {
     "schema": "a schema of its own for each call",
     "json": "JSON of any form, no schema",
-    "none": "neither a schema nor JSON",
+    "none": "no schema",
 }
 _HINTS = {
     "LMAuthError": "Check the key in the environment, and its permissions.",
@@ -171,7 +171,7 @@ def _hint(error: Exception) -> str:
 
 def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
     from jazzmine_dspy.lm import resolve_lm
-    from jazzmine_dspy.lm.native import probe
+    from jazzmine_dspy.lm.probe import probe
     from jazzmine_dspy.models.errors import format_error
 
     title = f"language model {name}"
@@ -185,8 +185,8 @@ def _language_model(name: str, api_base: str | None) -> Iterator[Finding]:
     strict = ", strictly" if probed.held else ", but its answers may not follow it"
     detail = f"takes {_SCHEMAS[probed.taken]}{strict if probed.taken == 'schema' else ''}"
     remedy = "Answers are still checked; expect more rejected answers."
-    if probed.taken == "json":
-        remedy = "Set schema_support = false in lm_settings, so that no schema is tried. " + remedy
+    if probed.taken == "none":
+        remedy = "Set schema_support = false in lm_settings to try JSON without a schema. " + remedy
     temperature = "none is sent" if probed.temperature is None else f"takes {probed.temperature:g}"
     counted = bool(probed.prompt_tokens and probed.completion_tokens)
     counts = f"reports {probed.prompt_tokens} of the prompt and {probed.completion_tokens} of the answer"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jazzmine_dspy.lm.deferred import deferred_lm
-    from jazzmine_dspy.lm.engines import AsyncEngine, Engine, ScriptedEngine, call_deadline, scripted_lm
+    from jazzmine_dspy.lm.engines import AsyncEngine, Engine, ScriptedEngine, scripted_lm
     from jazzmine_dspy.lm.errors import (
         BudgetExhausted,
         EngineError,
@@ -45,7 +45,6 @@ __all__ = [
     "ReplayStore",
     "ScriptMissError",
     "ScriptedEngine",
-    "call_deadline",
     "deferred_lm",
     "is_replay",
     "lm_identity",
@@ -58,7 +57,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "call_deadline": "engines",
     "deferred_lm": "deferred",
     "AsyncEngine": "engines",
     "Engine": "engines",

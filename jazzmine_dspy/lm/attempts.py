@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
@@ -22,27 +23,23 @@ from jazzmine_dspy.lm.dspy_api import (
     Response,
 )
 from jazzmine_dspy.lm.engines import unwrap
-from jazzmine_dspy.lm.errors import LMFilteredError, LMNoAnswerError
-from jazzmine_dspy.lm.providers import (
-    LIMITS,
-    MORE,
-    answer_limit,
-    disable_schema,
-    quirks_of,
-    refused_parameter,
-    refused_size,
-    thinking_room,
-)
-from jazzmine_dspy.models.errors import AnswerError
+from jazzmine_dspy.lm.errors import LMFilteredError, LMNoAnswerError, LMWarning
+from jazzmine_dspy.lm.providers import CONTEXT, LIMIT, limit_of, quirks_of, sampling, thinking_room
+from jazzmine_dspy.models.errors import AnswerError, format_error
 
 WITHOUT = object()
 """In the place of a schema: nothing is to hold the answer."""
-JSON = {"type": "json_object"}
-"""In the place of a schema: JSON of any form."""
-_OF_SCHEMA = re.compile(
-    r"response.?format|schema|structured.?output|json.?(?:mode|object)|grammar|guided", re.I
-)
-_OF_LENGTH = re.compile(r"context.?(length|window|size)|too long", re.I)
+MORE = 4
+"""How many times the limit the one retry gets whose answer broke off."""
+_WORDS = {
+    "response_format": re.compile(
+        r"response.?format|schema|structured.?output|json.?(?:mode|object)|grammar|guided"
+    ),
+    "temperature": re.compile("temperature"),
+    LIMIT: re.compile(r"max.?(?:completion.?)?tokens"),
+}
+"""What refusals call a setting that can be left out, in the order in which each is."""
+_OF_LENGTH = re.compile("context.?(length|window|size)|too long")
 
 
 class Outcome(NamedTuple):
@@ -155,8 +152,9 @@ def _ended_in_error(raw: Any) -> bool:
 class Attempts:
     """One call of an adapter: the settings of its next request, and what to do after it.
 
-    Every reason to ask again is met once, so the requests are few. What a provider refused is remembered for the model
-    as soon as it answers without it.
+    A request is made again without the schema or parameter that its refusal names, once with more room for an answer
+    that broke off, and once past DSPy's cache. What a provider refused is remembered for the model as soon as it
+    answers without it. Every other failure is the provider's own.
 
     Args:
         lm: The language model.
@@ -164,27 +162,20 @@ class Attempts:
     """
 
     def __init__(self, lm: Any, given: dict[str, Any]) -> None:
-        self._lm, self._given = lm, given
-        limit = given.get("max_tokens")
-        self._wanted = limit if isinstance(limit, int) else None
+        self._lm, self._given = lm, dict(given)
+        self._wanted = self._given.pop("max_tokens", None) or 0
         self._sent: dict[str, Any] = {}
-        self._omitted: frozenset[str] = frozenset()
-        self._dropped: set[str] = set()
-        self._form: Any = None
+        self._refused: set[str] = set()
+        self._reason = ""
         self._least = 0
-        self._most: int | None = None
-        self._thinks = self._fresh = False
-        self._broke_off: Exception | None = None
-        _, self._engine = unwrap(lm)
+        self._thought = self._fresh = False
 
     def settings(self) -> dict[str, Any]:
         """Those of the next request."""
-        self._omitted = frozenset(quirks_of(self._lm).refused)
-        made = dict(self._given) if self._form is None else {**self._given, "response_format": self._form}
-        if self._wanted is not None:
-            made.pop("max_tokens")
-        wanted = self._wanted if self._wanted is not None else self._limit_of(self._lm.kwargs)
-        made |= answer_limit(self._lm, wanted, self._least, self._most)
+        self._refused |= quirks_of(self._lm).refused
+        made = {**self._given, **sampling(self._lm, max(self._wanted, self._least), self._refused)}
+        if "response_format" in self._refused:
+            made["response_format"] = WITHOUT
         if self._fresh:
             made["cache"] = False
         self._sent = made
@@ -214,101 +205,75 @@ class Attempts:
         """
         if outcome is not None or isinstance(error, AdapterParseError):
             self._settle(outcome)
-            return self._unread(error, outcome)
-        if refused_size(error) and self._shrink():
-            return True
-        if self._broke_off is not None and isinstance(error, LMInvalidRequestError):
-            raise self._broke_off
-        refused = quirks_of(self._lm).refused
-        known = set(refused)
-        if refused_parameter(self._lm, error, self._sent, self._omitted) or self._without_schema(error):
-            self._dropped |= refused - known
-            return True
-        # A gateway that repeats the request in its errors names all of it.
-        refused -= self._dropped
-        return False
+            return self._unread(error, outcome or Outcome("" if _is_empty(error) else "x"))
+        refused = next((name for name in self._named(error) if name not in self._refused), None)
+        if refused is None:
+            return False
+        self._refused.add(refused)
+        self._reason = format_error(error)
+        return True
 
-    def _unread(self, error: Exception, outcome: Outcome | None) -> bool:
+    def _named(self, error: Exception) -> list[str]:
+        """What a refusal names of that which was sent."""
+        if not isinstance(error, LMInvalidRequestError | LMUnsupportedFeatureError):
+            return []
+        said, limit = str(error.message).lower(), limit_of(self._sent)
+        if isinstance(error, ContextWindowExceededError) or _OF_LENGTH.search(said):
+            # What a model that thinks is given beyond its answer may be all that does not fit.
+            return [CONTEXT] if limit > self._wanted else []
+        sent = {**unwrap(self._lm)[0].kwargs, **self._sent, LIMIT: limit or None}
+        return [name for name, words in _WORDS.items() if sent.get(name) is not None and words.search(said)]
+
+    def _unread(self, error: Exception, outcome: Outcome) -> bool:
         """After an answer that cannot be read."""
-        if outcome is None:
-            outcome = Outcome("" if _is_empty(error) else "x")
-        if outcome.finish == "content_filter" or (outcome.refused and not outcome.text.strip()):
-            raise _filtered() from error
         if outcome.finish == "length":
-            return self._more_room(error, outcome)
+            return self._more_room(error, empty=outcome.thought or not outcome.text.strip())
         if outcome.finish == "tool_call":
             raise AnswerError(
                 "The model calls a tool instead of answering",
                 remedy="Turn the tools of its server off, or choose another language model.",
             ) from error
-        empty = outcome.finish == "error" or not outcome.text.strip()
-        return empty and self._past_cache(error, thought=outcome.thought)
+        try:
+            check_answered(outcome)
+        except LMNoAnswerError as none:
+            if self._fresh or not getattr(self._lm, "cache", False):
+                raise none from error
+            # DSPy's cache may hold what was no answer.
+            self._fresh = True
+            return True
+        return False
 
-    def _more_room(self, error: Exception, outcome: Outcome) -> bool:
+    def _more_room(self, error: Exception, *, empty: bool) -> bool:
         """Once, and not for an answer kept as evidence."""
-        empty = outcome.thought or not outcome.text.strip()
-        if empty:
-            said = "The answer breaks off in the model's thoughts, before it begins"
-            error = AnswerError(
-                said, remedy="Raise max_tokens in lm_settings, or ask the model to think less."
-            )
-        if self._broke_off is not None or hasattr(self._engine, "recording"):
-            if isinstance(error, AnswerError):
-                raise error
-            return False
-        self._broke_off, self._thinks = error, empty
-        self._least = MORE * self._limit_of(self._sent)
-        if empty:
-            self._least = max(self._least, thinking_room(self._engine))
+        if self._least or hasattr(unwrap(self._lm)[1], "recording"):
+            if not empty:
+                return False
+            raise AnswerError(
+                "The answer breaks off in the model's thoughts, before it begins",
+                remedy="Raise max_tokens in lm_settings, or ask the model to think less.",
+            ) from error
+        self._thought = empty
+        self._least = max(MORE * limit_of(self._sent), thinking_room(self._lm) if empty else 1)
         return True
-
-    def _past_cache(self, error: Exception, *, thought: bool) -> bool:
-        """Whether to ask past DSPy's cache, which may hold what was no answer."""
-        if self._fresh or not getattr(self._lm, "cache", False):
-            raise _no_answer(thought=thought) from error
-        self._fresh = True
-        return True
-
-    def _shrink(self) -> bool:
-        """Whether a smaller limit than was sent may be taken: one that still holds the answer."""
-        sent, least = self._limit_of(self._sent), self._wanted or 1
-        if sent <= least:
-            return False
-        self._most = max(least, sent // MORE)
-        return True
-
-    def _without_schema(self, error: Exception) -> bool:
-        form = self._sent.get("response_format")
-        refused = form is not None and form is not WITHOUT and _refuses_schema(error)
-        if refused:
-            self._form = WITHOUT if form == JSON else JSON
-        return refused
 
     def _settle(self, outcome: Outcome | None) -> None:
         """The provider has answered, so what was left out is what it refused."""
         quirks = quirks_of(self._lm)
-        if self._most is not None:
-            quirks.most = self._most
-        if self._form is not None:
-            disable_schema(self._lm, "json" if self._form == JSON else "none")
-        if self._thinks and outcome is not None and outcome.text.strip():
+        if "response_format" in self._refused - quirks.refused:
+            warnings.warn(
+                f"{unwrap(self._lm)[0].model} refuses the schema of an answer and is sent none from now on; every "
+                f"answer is checked all the same ({self._reason}). Set schema_support = false in "
+                "lm_settings if it takes JSON without a schema.",
+                LMWarning,
+                stacklevel=4,
+            )
+        quirks.refused |= self._refused - {CONTEXT}
+        if self._thought and outcome is not None and outcome.text.strip():
             quirks.thinks = True
-
-    @staticmethod
-    def _limit_of(settings: dict[str, Any]) -> int:
-        return max((settings.get(name) or 0 for name in LIMITS), default=0)
 
 
 def _value(of: Any, name: str) -> Any:
     return of.get(name) if isinstance(of, dict) else getattr(of, name, None)
-
-
-def _refuses_schema(error: Exception) -> bool:
-    """Whether a provider refuses just what is to hold the answer."""
-    invalid = isinstance(error, LMInvalidRequestError) and error.status in (None, 400, 422)
-    refused = invalid or isinstance(error, LMUnsupportedFeatureError)
-    said = "" if isinstance(error, ContextWindowExceededError) else str(getattr(error, "message", ""))
-    return refused and bool(_OF_SCHEMA.search(said)) and not _OF_LENGTH.search(said)
 
 
 def check_answered(outcome: Outcome) -> None:

@@ -3,14 +3,6 @@
 A new release of DSPy is tried here first. What stands at the top of ``dspy`` is used as ``dspy.NAME`` everywhere.
 """
 
-from dspy._vendor.lm15.compat import (
-    OPENAI_CHAT_PRESETS,
-    OpenAIChatCompat,
-    resolve_openai_chat_compat,
-)
-from dspy._vendor.lm15.errors import (
-    map_http_error,
-)
 from dspy._vendor.lm15.registry import (
     lookup,
 )
@@ -21,6 +13,9 @@ from dspy._vendor.lm15.serde import (
     request_to_dict,
     response_from_dict,
     response_to_dict,
+)
+from dspy.clients._litellm import (
+    get_litellm,
 )
 from dspy.clients.backend_selection import (
     CLIENT_KEYS,
@@ -48,7 +43,6 @@ from dspy.dsp.utils.settings import (
 from dspy.lm15 import (
     InvalidRequestError,
     Message,
-    ProviderError,
     Request,
     Response,
     StreamDeltaEvent,
@@ -56,8 +50,6 @@ from dspy.lm15 import (
     StreamStartEvent,
     TextDelta,
     TextPart,
-    TimeoutError,
-    TransportError,
     Usage,
     registered_providers,
 )
@@ -83,7 +75,6 @@ __all__ = [
     "CLIENT_KEYS",
     "DEFAULT_CONFIG",
     "LITELLM_PROVIDER_PREFIXES",
-    "OPENAI_CHAT_PRESETS",
     "AdapterParseError",
     "BaseCallback",
     "ContextWindowExceededError",
@@ -96,8 +87,6 @@ __all__ = [
     "LMUnexpectedError",
     "LMUnsupportedFeatureError",
     "Message",
-    "OpenAIChatCompat",
-    "ProviderError",
     "Request",
     "Response",
     "StreamDeltaEvent",
@@ -105,21 +94,18 @@ __all__ = [
     "StreamStartEvent",
     "TextDelta",
     "TextPart",
-    "TimeoutError",
-    "TransportError",
     "Usage",
     "engine_for",
+    "get_litellm",
     "is_reasoning_model",
     "is_retryable_lm_error",
     "lookup",
     "main_thread_config",
-    "map_http_error",
     "model_info",
     "prepare",
     "rate",
     "registered_providers",
     "request_to_dict",
-    "resolve_openai_chat_compat",
     "response_from_dict",
     "response_to_dict",
     "select_backend",

@@ -1,15 +1,12 @@
-"""What all engines share: a deadline, one asynchronous form, events of a stream, a way around and into them.
+"""What all engines share: one asynchronous form, events of a stream, a way around and into them.
 
 Also how each reads the canonical request of DSPy and builds a response; for tests, an engine that answers by a rule.
 """
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import re
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
@@ -30,30 +27,6 @@ from jazzmine_dspy.lm.dspy_api import (
 )
 from jazzmine_dspy.lm.errors import LMRequestError, ScriptMissError
 from jazzmine_dspy.models.base import Shared, canonical_json, in_thread, sha256
-
-_deadline: contextvars.ContextVar[float | None] = contextvars.ContextVar("jazzmine_lm_deadline", default=None)
-
-
-@contextlib.contextmanager
-def call_deadline(seconds: float | None) -> Iterator[None]:
-    """Bound every call made inside, waiting for the slot included; the nearest of nested deadlines counts.
-
-    Args:
-        seconds: From now; None for no further limit.
-    """
-    token = _deadline.set(call_limit(seconds))
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
-
-
-def call_limit(timeout: float | None) -> float | None:
-    """When a call that begins now must end, on the monotonic clock: the nearer of deadline and timeout."""
-    limits = [] if timeout is None else [time.monotonic() + timeout]
-    if (at := _deadline.get()) is not None:
-        limits.append(at)
-    return min(limits, default=None)
 
 
 class Engine(Shared):
@@ -214,27 +187,7 @@ def response_schema(request: Request) -> dict[str, Any] | None:
     if form["type"] == "json_object":
         return {"type": "object"}
     schema = form.get("schema") or (form.get("json_schema") or {}).get("schema")
-    return cast("dict[str, Any]", closed(schema)) if schema else {"type": "object"}
-
-
-def closed(schema: Any) -> Any:
-    """A schema whose objects have the properties they name and no others, unless they say otherwise.
-
-    JSON Schema leaves them open, and a small model then invents properties until its tokens run out.
-    """
-    if isinstance(schema, list):
-        return [closed(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    # What is in these is data, or names of the user's own that only look like keywords.
-    kept = {key: schema[key] for key in ("enum", "const", "default", "examples", "required") if key in schema}
-    made = {key: closed(value) for key, value in schema.items()}
-    for key in ("properties", "patternProperties", "$defs", "definitions"):
-        if isinstance(schema.get(key), dict):
-            made[key] = {name: closed(each) for name, each in schema[key].items()}
-    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
-        made.setdefault("additionalProperties", False)
-    return made | kept
+    return cast("dict[str, Any]", schema or {"type": "object"})
 
 
 def text_response(

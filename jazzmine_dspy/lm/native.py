@@ -1,40 +1,31 @@
-"""The clients of DSPy itself as an engine, so that any language model can be wrapped, told apart, and tried once."""
+"""The clients of DSPy itself as an engine, so that any language model can be wrapped and told apart."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import dspy
 
-from jazzmine_dspy.lm.attempts import JSON, Listener, check_answered
 from jazzmine_dspy.lm.dspy_api import (
     CLIENT_KEYS,
-    ContextWindowExceededError,
-    LMInvalidRequestError,
-    LMUnsupportedFeatureError,
+    InvalidRequestError,
     Request,
     Response,
     engine_for,
+    get_litellm,
     prepare,
 )
-from jazzmine_dspy.lm.engines import Engine, engine_identity, unwrap, with_engine
-from jazzmine_dspy.lm.errors import LMSettingsError
-from jazzmine_dspy.lm.providers import (
-    Support,
-    answer_limit,
-    configure_for_provider,
-    limit_name,
-    native_limit_name,
-    quirks_of,
-    refused_parameter,
-    schema_support,
-    with_limit_named,
-)
+from jazzmine_dspy.lm.engines import Engine, chat_messages, engine_identity, unwrap, with_engine
+from jazzmine_dspy.lm.errors import LMContextError, LMSettingsError
+from jazzmine_dspy.lm.providers import OLLAMA, own_address, provider_of, quirks_of, schema_support
 
 
 class NativeEngine(Engine):
@@ -70,22 +61,110 @@ class NativeEngine(Engine):
         engine, native = self._client(request, asynchronous=True)
         return cast("Response", await engine.complete(native))
 
-    def stream(self, request: Request) -> Iterator[Any]:
-        """One attempt, event by event as they come."""
-        engine, native = self._client(request, asynchronous=False)
-        yield from engine.stream(native)
-
-    async def astream(self, request: Request) -> AsyncIterator[Any]:
-        """One attempt, event by event as they come."""
-        engine, native = self._client(request, asynchronous=True)
-        async for event in engine.stream(native):
-            yield event
-
     def _client(self, request: Request, *, asynchronous: bool) -> tuple[Any, Request]:
-        request = with_limit_named(self.lm, request)
         call = prepare(self.lm, request, None, {"cache": False}, asynchronous=asynchronous)
         engine, native, _ = engine_for(self.lm, call, asynchronous)
         return engine, native
+
+
+_FREE = {
+    "litellm_provider": "ollama_chat",
+    "mode": "chat",
+    "input_cost_per_token": 0.0,
+    "output_cost_per_token": 0.0,
+}
+
+
+class OllamaEngine(NativeEngine):
+    """Asks Ollama's own interface through LiteLLM, and keeps Ollama from cutting the prompt.
+
+    Ollama takes a schema and the context's length there, which its OpenAI interface does not. The context is as long
+    as the longest prompt so far needs, in powers of two, since Ollama loads the model again whenever it changes.
+
+    Args:
+        lm: A language model of Ollama's.
+    """
+
+    SETTINGS = ("num_ctx", "keep_alive", "think")
+    """Settings of a language model that Ollama alone takes: DSPy's form of a request has no place for them."""
+    supports_response_schema = True
+    supported_params = frozenset(
+        {"temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "response_format"}
+    )
+
+    def __init__(self, lm: dspy.LM) -> None:
+        address = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
+        settings = (
+            {"api_base": re.sub("/(?:v1|api)/?$", "", str(address)), "base_url": None} if address else {}
+        )
+        # Else LiteLLM fetches a list of prices from the network as it is imported.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        # Not that of the base: LiteLLM would ask the server what the model supports.
+        self.lm = lm.copy(model=f"ollama_chat/{lm.model.partition('/')[2]}", engine="litellm", **settings)
+
+    def complete(self, request: Request) -> Response:
+        """One attempt.
+
+        Raises:
+            LMContextError: The prompt did not fit the context.
+        """
+        with _whole(request := self._sized(request)):
+            return _uncut(request, super().complete(request))
+
+    async def acomplete(self, request: Request) -> Response:
+        """As `complete`."""
+        with _whole(request := self._sized(request)):
+            return _uncut(request, await super().acomplete(request))
+
+    def _sized(self, request: Request) -> Request:
+        # Of a model that has no price LiteLLM asks the Ollama of this machine at every call, wherever the model is.
+        get_litellm(feature="Ollama").model_cost.setdefault(self.lm.model, _FREE)
+        needed = int(_size(request) / 2.5) + 16 * len(request.messages) + (request.config.max_tokens or 0)
+        quirks = quirks_of(self.lm)
+        while quirks.context < needed:
+            quirks.context *= 2
+        # From 0.12.6 on Ollama refuses what it would have cut; earlier versions do not know the word.
+        defaults = {"num_ctx": quirks.context, "think": False, "extra_body": {"truncate": False}}
+        given = {name: self.lm.kwargs[name] for name in self.SETTINGS if self.lm.kwargs.get(name) is not None}
+        config = replace(
+            request.config, extensions={**(request.config.extensions or {}), **defaults, **given}
+        )
+        return replace(request, model=self.lm.model, config=config)
+
+
+@contextlib.contextmanager
+def _whole(request: Request) -> Iterator[None]:
+    try:
+        yield
+    except InvalidRequestError as error:
+        if "context" not in str(error):
+            raise
+        raise _too_long(request, "Ollama refuses the prompt") from error
+
+
+def _uncut(request: Request, response: Response) -> Response:
+    size, read = _size(request), response.usage.input_tokens
+    # Eight bytes to a token is more than any text has; so is a prompt that fills the context to the brim.
+    if read >= _context(request) or size > 8 * read + 400:
+        raise _too_long(request, f"Ollama has read {read} tokens of {size} bytes")
+    return response
+
+
+def _too_long(request: Request, what: str) -> LMContextError:
+    return LMContextError(
+        f"The prompt is longer than the model's context of {_context(request)} tokens, or was cut: {what}",
+        where=request.model,
+        remedy="Give a larger num_ctx in lm_settings, compile with fewer demonstrations, or take a model whose "
+        "context is longer ('ollama show NAME' prints it).",
+    )
+
+
+def _context(request: Request) -> int:
+    return int((request.config.extensions or {})["num_ctx"])
+
+
+def _size(request: Request) -> int:
+    return sum(len(message["content"].encode("utf-8", "replace")) for message in chat_messages(request))
 
 
 def wrap(lm: dspy.LM, make: Callable[[Any], Engine]) -> dspy.LM:
@@ -108,17 +187,23 @@ def wrap(lm: dspy.LM, make: Callable[[Any], Engine]) -> dspy.LM:
     return with_engine(lm, make(NativeEngine(lm) if isinstance(lm.engine, str) else lm.engine))
 
 
-def limit_named(lm: dspy.LM) -> dspy.LM:
-    """The language model itself, or a copy whose limit goes out under the user's name, or one that is accepted.
+def configure_for_provider(lm: dspy.LM) -> dspy.LM:
+    """The language model itself, or a copy that reaches its server where the server's own documents say it is.
 
-    DSPy's own client names the limit by itself, whatever name it was given.
+    Ollama is asked through its own interface, and an address without a path gets ``/v1`` where the protocol is
+    OpenAI's. A model with an engine of its own stays as it is. The calls of a copy appear in the original's history.
+
+    Args:
+        lm: Any language model, also one that is not DSPy's.
     """
-    if not isinstance(lm, dspy.LM) or not isinstance(lm.engine, str) or lm.model_type != "chat":
+    if not isinstance(lm, dspy.LM) or lm.engine != "auto" or lm.model_type != "chat":
         return lm
-    name = limit_name(lm)
-    if name is None or native_limit_name(lm) in (None, name):
+    if provider_of(lm) in OLLAMA:
+        copied = with_engine(lm.copy(**dict.fromkeys(OllamaEngine.SETTINGS)), OllamaEngine(lm))
+    elif changed := own_address(lm):
+        copied = cast("dspy.LM", lm.copy(**changed))
+    else:
         return lm
-    copied = with_engine(lm, NativeEngine(lm))
     copied.history = lm.history
     return copied
 
@@ -139,102 +224,3 @@ def lm_identity(lm: dspy.LM) -> str:
         without_user = url._replace(netloc=url.netloc.rpartition("@")[2], query="").geturl()
         parts.append("at " + hashlib.sha256(without_user.encode()).hexdigest()[:16])
     return " ".join(parts)
-
-
-# --- one real call ----------------------------------------------------------------------------------------
-
-_WORD = "zebra-7"
-_PROMPT = "Answer with one JSON object whose only key is 'word'; its value is any word."
-_SCHEMA = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "answer",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {"word": {"type": "string", "enum": [_WORD]}},
-            "required": ["word"],
-            "additionalProperties": False,
-        },
-    },
-}
-_FORMS: dict[Support, dict[str, Any] | None] = {
-    "schema": _SCHEMA,
-    "static": _SCHEMA,
-    "json": JSON,
-    "none": None,
-}
-
-
-@dataclass(frozen=True)
-class Probe:
-    """What came of asking.
-
-    Args:
-        taken: The most that the provider takes of what holds an answer: a schema, JSON of any form, or nothing.
-        held: Whether the answer had it, and so nothing but the schema's one choice where a schema was taken.
-        expected: What a program would have asked for without having tried.
-        temperature: The temperature that was sent and taken; None where none was sent.
-        prompt_tokens: Tokens that the provider has counted in the request, 0 where it reports none.
-        completion_tokens: The same of the answer.
-        answer: The answer's first 60 characters.
-    """
-
-    taken: Support
-    held: bool
-    expected: Support
-    temperature: float | None
-    prompt_tokens: int
-    completion_tokens: int
-    answer: str
-
-
-def probe(lm: dspy.LM) -> Probe:
-    """Ask a language model for a word: once, and again with less only where the provider refuses a request as such.
-
-    Raises:
-        Exception: What the call raised, where nothing could be left out of it.
-        LMFilteredError: A content filter stopped the answer, or the model refused.
-        LMNoAnswerError: The response holds no answer.
-    """
-    lm = configure_for_provider(lm)
-    expected = schema_support(lm)
-    forms: list[Support] = ["schema", "json", "none"]
-    forms = forms[forms.index("schema" if expected == "static" else expected) :]
-    while forms:
-        form = forms[0]
-        wanted = {} if _FORMS[form] is None else {"response_format": _FORMS[form]}
-        omitted = frozenset(quirks_of(lm).refused)
-        settings = {**wanted, **answer_limit(lm, 64)}
-        try:
-            with dspy.track_usage() as usage, Listener(limit_named(lm)) as listener:
-                answered = listener.lm(_PROMPT, **settings)
-        except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
-            if refused_parameter(lm, error, settings, omitted):
-                continue
-            if form == "none" or isinstance(error, ContextWindowExceededError) or error.status in (404, 413):
-                raise
-            del forms[0]
-            continue
-        if listener.outcome is not None:
-            check_answered(listener.outcome)
-        spent = usage.get_total_tokens().get(lm.model, {})
-        text = str(answered[0]["text"] if isinstance(answered[0], dict) else answered[0])
-        return Probe(
-            taken=form,
-            held=form == "none" or _holds(form, text),
-            expected=expected,
-            temperature=settings.get("temperature", lm.kwargs.get("temperature")),
-            prompt_tokens=int(spent.get("prompt_tokens") or 0),
-            completion_tokens=int(spent.get("completion_tokens") or 0),
-            answer=" ".join(text.split())[:60],
-        )
-    raise AssertionError("the last form is asked for or raises")
-
-
-def _holds(form: Support, text: str) -> bool:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return False
-    return found == {"word": _WORD} if form == "schema" else isinstance(found, dict)

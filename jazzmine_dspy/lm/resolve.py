@@ -23,7 +23,8 @@ from jazzmine_dspy.lm.dspy_api import (
 )
 from jazzmine_dspy.lm.engines import Engine, chat_messages, text_response, with_engine
 from jazzmine_dspy.lm.errors import LMNotFoundError, LMRequestError, LMSettingsError
-from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, configure_for_provider, provider_of
+from jazzmine_dspy.lm.native import configure_for_provider
+from jazzmine_dspy.lm.providers import GATEWAYS, SERVERS, NamedLM, provider_of
 from jazzmine_dspy.lm.replay import RECORDED_PREFIX, recorded_lm
 from jazzmine_dspy.models.errors import InputError
 

@@ -10,7 +10,6 @@ from typing import Any
 import dspy
 from tenacity import AsyncRetrying, Retrying
 
-from jazzmine_dspy.lm.engines import call_deadline
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program.bindings import READY, Bindings, make_ready
 from jazzmine_dspy.program.deadline import Deadline, awithin, in_thread, within
@@ -20,9 +19,6 @@ from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.outages import Asking
 from jazzmine_dspy.program.prompts import shown
 from jazzmine_dspy.signatures.adapter import adapter_in_force
-
-LEFT_BEHIND_S = 0.25
-"""Seconds after the deadline until an abandoned call of a language model ends."""
 
 
 class LMMissingError(MemoryUnavailableError):
@@ -52,17 +48,14 @@ def ask(call: PredictorCall, owner: ProgramModule, bindings: Bindings, deadline:
     asking = Asking(lm, deadline.clock, deadline.ends)
     demos = _demos(call, predictor, owner, bindings)
 
-    def once(seconds: float | None) -> Any:
-        # An abandoned thread ends soon after the deadline, together with the call of a local model.
-        left = None if seconds is None else seconds + LEFT_BEHIND_S
-        with call_deadline(left), _logged(log, asking.lm):
+    def once() -> Any:
+        with _logged(log, asking.lm):
             return predictor(**call.inputs, **demos, config=dict(call.config))
 
     def attempt() -> Any:
         seconds = asking.seconds()
         with asking.judged():
-            work = functools.partial(once, seconds)
-            return within(seconds, work, lambda: asking.late(log))
+            return within(seconds, once, lambda: asking.late(log))
 
     with asking.ended():
         retrying = Retrying(sleep=asking.patience.sleep, **asking.rules)

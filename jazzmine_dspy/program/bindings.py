@@ -16,6 +16,8 @@ from typing import Any, TypedDict, Unpack
 import dspy
 
 from jazzmine_dspy.lm.dspy_api import main_thread_config, select_backend, thread_local_overrides
+from jazzmine_dspy.lm.engines import unwrap
+from jazzmine_dspy.lm.native import configure_for_provider
 from jazzmine_dspy.models.base import Shared, log
 from jazzmine_dspy.models.decision import STAGES, Stage
 from jazzmine_dspy.models.errors import InputError, format_error
@@ -139,8 +141,9 @@ def make_ready(lm: dspy.BaseLM) -> None:
     native = True
     # If it fails, the call will say what is wrong with the model.
     with suppress(Exception):
-        native = bool(select_backend(lm).native)
-    if isinstance(lm, dspy.LM) and isinstance(lm.engine, str) and not native:
+        asked, engine = unwrap(configure_for_provider(lm))
+        native = not isinstance(engine, str) or bool(select_backend(asked).native)
+    if not native:
         # Else it fetches a list of prices from the network as it is imported.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         # Not told by sys.modules: another thread may be importing it, and is waited for here.

@@ -10,10 +10,10 @@ from typing import Any
 import dspy
 from pydantic import BaseModel
 
-from jazzmine_dspy.lm.attempts import JSON, WITHOUT, Attempts, Listener, with_text
+from jazzmine_dspy.lm.attempts import WITHOUT, Attempts, Listener, with_text
 from jazzmine_dspy.lm.dspy_api import DEFAULT_CONFIG, AdapterParseError
-from jazzmine_dspy.lm.native import limit_named
-from jazzmine_dspy.lm.providers import configure_for_provider, schema_support
+from jazzmine_dspy.lm.native import configure_for_provider
+from jazzmine_dspy.lm.providers import schema_support
 from jazzmine_dspy.models.errors import AnswerError
 from jazzmine_dspy.signatures.answers import only, read_answer
 from jazzmine_dspy.signatures.contract import CONTRACTS, predictor_of
@@ -38,7 +38,7 @@ class DecisionAdapter(dspy.JSONAdapter):
         """Ask, and read the answer."""
         attempts = Attempts(lm := configure_for_provider(lm), lm_kwargs)
         while True:
-            with Listener(limit_named(lm)) as listener:
+            with Listener(lm) as listener:
                 try:
                     answers = super().__call__(listener.lm, attempts.settings(), signature, demos, inputs)
                 except Exception as error:
@@ -53,7 +53,7 @@ class DecisionAdapter(dspy.JSONAdapter):
         """As :meth:`__call__`."""
         attempts = Attempts(lm := configure_for_provider(lm), lm_kwargs)
         while True:
-            with Listener(limit_named(lm)) as listener:
+            with Listener(lm) as listener:
                 try:
                     answers = await super().acall(listener.lm, attempts.settings(), signature, demos, inputs)
                 except Exception as error:
@@ -64,7 +64,7 @@ class DecisionAdapter(dspy.JSONAdapter):
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: dict[str, Any], signature: Any) -> None:
         given = lm_kwargs.pop("response_format", None)
-        held = "none" if given is WITHOUT else "json" if given == JSON else schema_support(lm)
+        held = "none" if given is WITHOUT else schema_support(lm)
         predictor = predictor_of(signature)
         if held == "none":
             return

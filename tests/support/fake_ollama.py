@@ -117,7 +117,8 @@ class FakeOllama(ProviderServer):
             return 401, "unauthorized"
         if asked.method == "GET":
             return None
-        model = str(body.get("model", ""))
+        # /api/show still takes the older word too.
+        model = str(body.get("model") or body.get("name") or "")
         if not model:
             return 400, "model is required"
         if self.models and model not in self.models:
