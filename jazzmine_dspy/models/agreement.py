@@ -94,8 +94,7 @@ class _Question(NamedTuple):
         verbs: The keys of the verbs of its action.
         ends: Whether the action ends something.
         pays: Whether the action costs money.
-        said: Its words, in order; ``exact`` are the keys of its names, ``dates`` those of its dates in digits, and
-            ``numbers`` its other numbers.
+        said: Its words, in order; and the keys of its ``exact`` names and ``dates``, and its other ``numbers``.
     """
 
     keys: frozenset[str]
@@ -116,14 +115,15 @@ class _Question(NamedTuple):
         if (not is_number and key.isdisjoint(self.exact)) or (is_number and len(self.numbers) == 1):
             return True
         before = next((each for each in reversed(words[:place]) if each not in _MINE), "")
-        after = words[place + 1] if place + 1 < len(words) else ""
         pairs = list(itertools.pairwise(each for each in self.said if each not in _MINE))
-        behind = {second for first, second in pairs if first == before and before in _LINKS}
-        leading = {first for first, second in pairs if second == after and first[0].isdecimal()}
-        taken = any(each[0].isdecimal() or not _keys(each).isdisjoint(self.exact) for each in behind)
-        if (taken and word not in behind) or (is_number and leading and word not in leading):
-            return False
-        return word in self.said and (not before[:1].isdecimal() or (before, word) in pairs)
+        ties = before in _LINKS or before[:1].isdecimal()
+        behind = {second for first, second in pairs if ties and first == before}
+        leading = {first for first, second in pairs if [second] == words[place + 1 : place + 2]}
+        taken = any(each[0].isdecimal() or not _keys(each).isdisjoint(self.exact) for each in behind - {word})
+        leads = is_number and any(each[0].isdecimal() for each in leading - {word})
+        return (
+            word in self.said and not (taken and word not in behind) and not (leads and word not in leading)
+        )
 
 
 @lru_cache(maxsize=256)
@@ -329,12 +329,11 @@ def _question(about: str) -> _Question:
     # The name and the question begin with a verb, or with an article.
     verbs = _keys(" ".join([*re.findall(r"(?<!\S)[^\W_]+", plain)[:2], *_VERB.findall(plain)])) - _COMMON
     verbs |= _keys(" ".join(plain.replace("_", " ").split()[:3])) & ending | {"do"}
-    dates = re.findall(day := r"\b\d{4}-\d\d-\d\d\b", plain)
-    numbers = re.findall(r"\d+", re.sub(day, "", plain))
-    names = re.findall(r"(?<=[\w,] )[A-Z][\w'-]+", about)
+    day, name = r"\b\d{4}-\d\d-\d\d\b", r"(?<=[\w,] )[A-Z][\w'-]+"
     return _Question(
         _keys(plain) - _COMMON, verbs, not verbs.isdisjoint(ending), _PAYS.search(about) is not None,
-        tuple(WORD.findall(plain)), _keys(simplified(" ".join(names))), _keys(" ".join(dates)), frozenset(numbers),
+        tuple(WORD.findall(plain)), _keys(simplified(" ".join(re.findall(name, about)))),
+        _keys(" ".join(re.findall(day, plain))), frozenset(re.findall(r"\d+", re.sub(day, "", plain))),
     )  # fmt: skip
 
 
@@ -359,8 +358,8 @@ def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
         while length > 1 and tuple(words[place : place + length]) not in language.phrases:
             length -= 1
         kind = language.phrases[tuple(words[place : place + length])] if length > 1 else _kind(word, name)
-        is_verb = length == 1 or kind != "against"
-        is_verb = is_verb and _keys(word) <= question.verbs and earlier <= _AGREEING | _NEUTRAL
+        is_verb = _keys(word) <= question.verbs and earlier <= _AGREEING | _NEUTRAL
+        is_verb &= kind != "against" or length == 1
         following = words[place + 1 : place + 2]
         if is_verb and following and (following[0] in _OBJECTS or _keys(following[0]) <= question.keys):
             kind, length = _ACTION, 1
@@ -373,8 +372,8 @@ def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
         elif not language.unspaced and kind in ("", "hint", "aside") and question.has(place, words):
             kind = _TOPIC
         elif kind == "aside":
-            linked = next((each for each in reversed(words[:place]) if each not in _MINE), "") in _LINKS
-            kind = "" if linked or not earlier.isdisjoint(_AGREEING) else "filler"
+            before = next((each for each in reversed(words[:place]) if each not in _MINE), "")
+            kind = "" if before in _LINKS or not earlier.isdisjoint(_AGREEING) else "filler"
         elif kind == "hint" and question.ends and word not in entries()["en"]["polite"]:
             kind = ""
         elif not kind and not language.unspaced:
