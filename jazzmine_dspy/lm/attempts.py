@@ -32,11 +32,9 @@ WITHOUT = object()
 MORE = 4
 """How many times the limit the one retry gets whose answer broke off."""
 _WORDS = {
-    "response_format": re.compile(
-        r"response.?format|schema|structured.?output|json.?(?:mode|object)|grammar|guided"
-    ),
-    "temperature": re.compile("temperature"),
-    LIMIT: re.compile(r"max.?(?:completion.?)?tokens"),
+    "response_format": r"response.?format|schema|structured.?output|json.?(?:mode|object)|grammar|guided",
+    "temperature": "temperature",
+    LIMIT: r"max.?(?:completion.?)?tokens",
 }
 """What refusals call a setting that can be left out, in the order in which each is."""
 _OF_LENGTH = re.compile("context.?(length|window|size)|too long")
@@ -222,7 +220,9 @@ class Attempts:
             # What a model that thinks is given beyond its answer may be all that does not fit.
             return [CONTEXT] if limit > self._wanted else []
         sent = {**unwrap(self._lm)[0].kwargs, **self._sent, LIMIT: limit or None}
-        return [name for name, words in _WORDS.items() if sent.get(name) is not None and words.search(said)]
+        return [
+            name for name, words in _WORDS.items() if sent.get(name) is not None and re.search(words, said)
+        ]
 
     def _unread(self, error: Exception, outcome: Outcome) -> bool:
         """After an answer that cannot be read."""

@@ -14,24 +14,26 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rapidfuzz.distance import OSA
-
 from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.lexicon import (
     ENDING,
+    OPPOSING,
+    SAME,
     WORD,
     entries,
+    foreign,
     lexicon,
+    misspelt,
     signs_of,
-    simplified,
-    words_of,
 )
+from jazzmine_dspy.models.text import simplified
 
 _ACTION, _TOPIC = "action", "topic"
 """Kinds of words that say the action of the question ("cancel it"), and of other words that stand in the question."""
 
-_AGREEING, _OPPOSING = frozenset(("yes", "mild", _ACTION)), frozenset(("no", "leave", "against"))
-_NEUTRAL = frozenset(("filler", "harmless", "hint", _TOPIC))
+_AGREEING = frozenset(("yes", "mild", _ACTION))
+_NEUTRAL = frozenset(("polite", "filler", "harmless", "hint", _TOPIC))
+_LOOSE = frozenset(("filler", "hint"))  # "Go there" and "good bye" agree to nothing.
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _CLAUSE = re.compile(r"[.!?,;:\n\u2026\u2014\u2013\u3001\u3002\uff0c\uff01\uff1f\u060c\u061f]+|\s-+\s")
 _QUESTION_MARK = re.compile("[?\uff1f\u061f]")
@@ -61,19 +63,9 @@ _VERB = re.compile(r"\b(?:(?:shall|should|may|can) (?:i|we)|(?:me|us) to) (?:now
 _PAYS = re.compile(
     r"[$\u20ac\u00a3]|\d [A-Z]{3}\b|(?i:\b(?:pay|charge|buy|send_money|transfer|debit|refund))"
 )
-_SAME = {
-    word: key
-    for key, names in {
-        "1": "january jan", "2": "february feb two", "3": "march mar three", "4": "april apr four", "5": "may five",
-        "6": "june jun six", "7": "july jul seven", "8": "august aug eight", "9": "september sept sep nine",
-        "10": "october oct ten", "11": "november nov eleven", "12": "december dec twelve",
-        "eur": "euro euros", "gbp": "pound pounds quid", "usd": "dollar dollars buck bucks",
-    }.items()
-    for word in names.split()
-}  # fmt: skip
-"""Words for months, numbers and currencies, with what a question may have in their place."""
-
-_CLOSE, _LONGEST = 6, 600
+_LINKS = words("to from for at on in by with of until till")
+_MINE = words("my his her our your their the a an")
+_LONGEST = 600
 
 
 class Stance(NamedTuple):
@@ -102,12 +94,36 @@ class _Question(NamedTuple):
         verbs: The keys of the verbs of its action.
         ends: Whether the action ends something.
         pays: Whether the action costs money.
+        said: Its words, in order; and the keys of its ``exact`` names and ``dates``, and its other ``numbers``.
     """
 
     keys: frozenset[str]
     verbs: frozenset[str]
     ends: bool
     pays: bool
+    said: tuple[str, ...]
+    exact: frozenset[str]
+    dates: frozenset[str]
+    numbers: frozenset[str]
+
+    def has(self, place: int, words: Sequence[str]) -> bool:
+        """Whether a word of a message is one of the question, where no other number or name stands in its place."""
+        word = re.sub(r"(?<=\d)(?:st|nd|rd|th)$", "", words[place].removesuffix("'s"))
+        key, is_number = _keys(word), word[0].isdecimal()
+        if not key <= self.keys or (is_number and word not in self.numbers):
+            return is_number and key <= self.dates
+        if (not is_number and key.isdisjoint(self.exact)) or (is_number and len(self.numbers) == 1):
+            return True
+        before = next((each for each in reversed(words[:place]) if each not in _MINE), "")
+        pairs = list(itertools.pairwise(each for each in self.said if each not in _MINE))
+        ties = before in _LINKS or before[:1].isdecimal()
+        behind = {second for first, second in pairs if ties and first == before}
+        leading = {first for first, second in pairs if [second] == words[place + 1 : place + 2]}
+        taken = any(each[0].isdecimal() or not _keys(each).isdisjoint(self.exact) for each in behind - {word})
+        leads = is_number and any(each[0].isdecimal() for each in leading - {word})
+        return (
+            word in self.said and not (taken and word not in behind) and not (leads and word not in leading)
+        )
 
 
 @lru_cache(maxsize=256)
@@ -128,6 +144,7 @@ def stance(text: str, about: str = "") -> Stance:
         return Stance()
     text = simplified(text)
     signs, words = _without_signs(text)
+    words = re.sub(r"(?<=\d)[.,:](?=\d)", " ", words)
     outside = _QUOTE.sub(" ", words)
     if outside != words and WORD.search(outside):
         return Stance()
@@ -142,7 +159,7 @@ def stance(text: str, about: str = "") -> Stance:
         answer = _answer([(signs, False), *clauses], kinds, question)
         first = first or answer
         # Other languages are asked only about unknown words, and only for a yes.
-        if answer.agrees or "" not in kinds or not _OPPOSING.isdisjoint(kinds):
+        if answer.agrees or "" not in kinds or not OPPOSING.isdisjoint(kinds):
             return answer if answer.agrees else first
     return first or Stance()
 
@@ -163,7 +180,7 @@ def _answer(
         for clause, is_question in clauses
         if not is_question
     ]
-    if not _OPPOSING.isdisjoint(kinds):
+    if not OPPOSING.isdisjoint(kinds):
         leaves = _says(said, "leave")
         whole = not asks and kinds.isdisjoint(("", _TOPIC, "against"))
         is_clear = _AGREEING.isdisjoint(kinds)
@@ -178,6 +195,7 @@ def _answer(
     # A question may be about what is ended or paid.
     is_closed = is_known and not (asks and (question.ends or question.pays))
     is_firm = says_action or any("yes" in clause for clause in plain)
+    is_closed = is_closed and (is_firm or kinds.isdisjoint(_LOOSE))
     agrees = (says_action or is_closed) and (is_firm if asks else bool(plain))
     whole = is_known and not asks
     hints = (plain and not question.keys) or (whole and "hint" in kinds and not question.ends)
@@ -193,7 +211,7 @@ def _languages(text: str) -> list[str]:
     """The languages that are written as a text is, those with most of its words first."""
     unspaced = _CJK.search(text) is not None
     languages = [name for name, language in lexicon().items() if language.unspaced == unspaced]
-    tokens = words_of(text)
+    tokens = WORD.findall(text)
     return sorted(languages, key=lambda name: -sum(word in lexicon()[name].vocabulary for word in tokens))
 
 
@@ -214,7 +232,7 @@ def denies_yes(text: str, about: str = "") -> bool:
         [False, False, False, True]
     """
     signs, words = _without_signs(simplified(text[:_LONGEST]))
-    question, tokens = _question(about), words_of(words)
+    question, tokens = _question(about), WORD.findall(words)
     if "yes" in signs or _has_phrase(tokens, "yes"):
         return False
     language = _languages(words)[0]
@@ -228,7 +246,7 @@ def denies_yes(text: str, about: str = "") -> bool:
             if said or (not is_question and _requests(clause, question)):
                 return False
             asks = is_question or _ASKING_WORDS.match(clause) is not None
-            opposed = opposed or asks or not _OPPOSING.isdisjoint(kinds)
+            opposed = opposed or asks or not OPPOSING.isdisjoint(kinds)
     return opposed
 
 
@@ -260,7 +278,7 @@ def _idioms() -> re.Pattern[str]:
 
 @lru_cache(maxsize=2)
 def _judged(kind: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(words_of(phrase)) for phrase in entries()["judged"][kind])
+    return tuple(tuple(WORD.findall(phrase)) for phrase in entries()["judged"][kind])
 
 
 def _says_yes(kinds: Sequence[str], is_question: bool) -> bool:
@@ -300,30 +318,32 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
         if WORD.search(clause):
             is_question = mark is not None and _QUESTION_MARK.search(mark.group()) is not None
             is_question = is_question or (start > 0 and _ASKING.match(clause) is not None)
-            is_question = is_question and words_of(clause) != ["why", "not"]
+            is_question = is_question and WORD.findall(clause) != ["why", "not"]
             yield _ASKING.sub("", clause) if is_question else clause, is_question
         start = mark.end() if mark else start
 
 
 def _question(about: str) -> _Question:
     """Return what a question is about, from its words and the name of its flow before them."""
-    plain = simplified(about)
-    ending = _keys(" ".join(entries()["ends"]["verbs"]))
+    plain, ending = simplified(about), _keys(" ".join(entries()["ends"]["verbs"]))
     # The name and the question begin with a verb, or with an article.
     verbs = _keys(" ".join([*re.findall(r"(?<!\S)[^\W_]+", plain)[:2], *_VERB.findall(plain)])) - _COMMON
-    verbs |= _keys(" ".join(plain.replace("_", " ").split()[:3])) & ending | words("do go")
+    verbs |= _keys(" ".join(plain.replace("_", " ").split()[:3])) & ending | {"do"}
+    day, name = r"\b\d{4}-\d\d-\d\d\b", r"(?<=[\w,] )[A-Z][\w'-]+"
     return _Question(
-        _keys(plain) - _COMMON, verbs, not verbs.isdisjoint(ending), _PAYS.search(about) is not None
-    )
+        _keys(plain) - _COMMON, verbs, not verbs.isdisjoint(ending), _PAYS.search(about) is not None,
+        tuple(WORD.findall(plain)), _keys(simplified(" ".join(re.findall(name, about)))),
+        _keys(" ".join(re.findall(day, plain))), frozenset(re.findall(r"\d+", re.sub(day, "", plain))),
+    )  # fmt: skip
 
 
 def _keys(text: str) -> frozenset[str]:
-    """Return what words are compared by: numbers by their value, others by their first letters."""
+    """Return what words are compared by: numbers by value, others by their first letters."""
     words = re.findall(r"\d+|[^\W\d_]+", re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text))
     return frozenset(
-        word.lstrip("0")
+        word.lstrip("0") or "0"
         if word[0].isdecimal()
-        else _SAME.get(word) or (word[:5].rstrip("es") if len(word) > 3 else word)
+        else SAME.get(word) or (word[:5].rstrip("es") if len(word) > 3 else word)
         for word in words
     )
 
@@ -331,7 +351,7 @@ def _keys(text: str) -> frozenset[str]:
 def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
     """Yield the kind of each phrase of a clause, longest match first; "" for unknown words."""
     language = lexicon()[name]
-    words = [sign for sign in text if not sign.isspace()] if language.unspaced else words_of(text)
+    words = [sign for sign in text if not sign.isspace()] if language.unspaced else WORD.findall(text)
     place, earlier = 0, set[str]()
     while place < len(words):
         word, length = words[place], min(language.longest.get(words[place], 1), len(words) - place)
@@ -339,6 +359,7 @@ def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
             length -= 1
         kind = language.phrases[tuple(words[place : place + length])] if length > 1 else _kind(word, name)
         is_verb = _keys(word) <= question.verbs and earlier <= _AGREEING | _NEUTRAL
+        is_verb &= kind != "against" or length == 1
         following = words[place + 1 : place + 2]
         if is_verb and following and (following[0] in _OBJECTS or _keys(following[0]) <= question.keys):
             kind, length = _ACTION, 1
@@ -348,12 +369,15 @@ def _kinds(text: str, name: str, question: _Question) -> Iterator[str]:
             kind in ("mild", "hint") or (kind == "leave" and not earlier.isdisjoint(_AGREEING))
         ):
             kind = _ACTION
-        elif not language.unspaced and _keys(word) <= question.keys and kind in ("", "hint"):
+        elif not language.unspaced and kind in ("", "hint", "aside") and question.has(place, words):
             kind = _TOPIC
-        elif kind == "hint" and question.ends and word not in entries()["en"]["filler"]:
+        elif kind == "aside":
+            before = next((each for each in reversed(words[:place]) if each not in _MINE), "")
+            kind = "" if before in _LINKS or not earlier.isdisjoint(_AGREEING) else "filler"
+        elif kind == "hint" and question.ends and word not in entries()["en"]["polite"]:
             kind = ""
         elif not kind and not language.unspaced:
-            kind = "against" if question.keys and word.isdecimal() else _foreign(word)
+            kind = "against" if question.keys and word.isdecimal() else foreign(word)
         earlier.add(kind)
         yield kind
         place += length
@@ -372,29 +396,4 @@ def _kind(word: str, name: str) -> str:
         word.removesuffix("'s"),
     )
     kind = next((kind for form in forms if (kind := phrases.get((form,)))), None)
-    return kind or (_misspelt(word) if name == "en" else "")
-
-
-def _misspelt(word: str) -> str:
-    """Return the kind of the only longer English word of agreement or refusal within one slip; else ""."""
-    if len(word) < _CLOSE:
-        return ""
-    near = {kind for known, kind in _misspellable() if OSA.distance(word, known, score_cutoff=1) <= 1}
-    return near.pop() if len(near) == 1 else ""
-
-
-@lru_cache(maxsize=1)
-def _misspellable() -> tuple[tuple[str, str], ...]:
-    """The longer English words of agreement and refusal, each with its kind."""
-    return tuple(
-        (phrase[0], kind)
-        for phrase, kind in lexicon()["en"].phrases.items()
-        if len(phrase) == 1 and kind in ("yes", "mild", "no") and len(phrase[0]) >= _CLOSE
-    )
-
-
-@lru_cache(maxsize=1024)
-def _foreign(word: str) -> str:
-    """Return the kind of a word that opposes in another language; "" for other words."""
-    kinds = (language.phrases.get((word,), "") for language in lexicon().values())
-    return next((kind for kind in kinds if kind in _OPPOSING), "")
+    return kind or (misspelt(word) if name == "en" else "")

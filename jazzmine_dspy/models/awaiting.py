@@ -32,7 +32,7 @@ def current_conversation() -> str:
 
 
 class Awaiting(BaseException):
-    """Answers are awaited: the requests are written, and the run goes on when it is called again with answers.
+    """Answers are missing: the requests are written, and the command continues when it is called again with answers.
 
     It is no ``Exception``, since handlers make a degraded answer, a crash or a retry of those, and it is none of these.
 

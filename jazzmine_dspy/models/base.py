@@ -244,19 +244,15 @@ async def in_thread(call: Callable[..., T], *args: Any) -> T:
     return await asyncio.wrap_future(start_in_thread(partial(call, *args)))
 
 
-def check_process(pid: int, what: str) -> None:
-    """Refuse to use what the parent of this process has loaded: its threads, locks and connections stay the parent's.
+def forked(pid: int, what: str) -> InputError:
+    """The error for the use of what the parent process loaded: its threads, locks and connections stay the parent's.
 
     Args:
         pid: Id of the process that loaded it.
         what: What it is, as errors name it.
-
-    Raises:
-        InputError: this is another process.
     """
-    if os.getpid() != pid:
-        raise InputError(
-            f"This process was forked after {what} was loaded",
-            where=f"process {os.getpid()}, a fork of {pid}",
-            remedy="Load after the fork: in each worker (with gunicorn without preload_app), or spawn the process.",
-        )
+    return InputError(
+        f"This process was forked after {what} was loaded",
+        where=f"process {os.getpid()}, a fork of {pid}",
+        remedy="Load after the fork: in each worker (with gunicorn without preload_app), or spawn the process.",
+    )

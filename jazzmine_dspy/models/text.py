@@ -35,6 +35,9 @@ _TAGS = re.compile(
 _SELECTORS = re.compile("([\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]+")
 """More than one choice of form for a sign: the first is meant, in the rest anything may be hidden."""
 
+_FORMS = re.compile("[\U0001f3fb-\U0001f3ff\ufe0f\ufe0e\u200d\u2640\u2642]")
+_ARABIC = str.maketrans("أإآٱى", "ااااي", "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0640")
+
 _BARE = frozenset({"Cc", "Cf", "Mn", "Me", "Zl", "Zp", "Zs"})
 """Categories of signs that say nothing alone."""
 
@@ -162,3 +165,14 @@ def checked_id(conversation_id: str) -> str:
             remedy="Pass a text of its own for each conversation.",
         )
     return text
+
+
+def simplified(text: str) -> str:
+    """A text in small letters, with one form of each sign.
+
+    Example:
+        >>> simplified("S\u00cd, por favor \U0001f44d\U0001f3fd") == "s\u00ed, por favor \U0001f44d"
+        True
+    """
+    text = unicodedata.normalize("NFC", text).casefold().replace("\u2019", "'").replace("i\u0307", "i")
+    return _FORMS.sub("", text).translate(_ARABIC)

@@ -56,6 +56,12 @@ def read(program: DecidingModule, turn: Turn, exclude: Sequence[str], deadline: 
     return replace(state.with_query(turn.text), query="")
 
 
+def prediction_of(decision: TurnDecision) -> dspy.Prediction:
+    """The prediction of a program and of what is trained of it: ``decision``, and plain ``flows`` and ``commands``."""
+    commands = [command.model_dump(mode="json", exclude_none=True) for command in decision.commands]
+    return dspy.Prediction(decision=decision, flows=list(decision.selection.flows), commands=commands)
+
+
 def decide(
     program: DecidingModule,
     turn: Turn,

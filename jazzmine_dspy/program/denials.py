@@ -115,7 +115,9 @@ def without_denied(turn: Turn, names: Sequence[str], registry: FlowRegistry) -> 
     """
     if not is_english(turn.locale):
         return list(names)
-    if _answers_nothing(turn):
+    asked = turn.flow or turn.paused or turn.offering or turn.clarifying or turn.confirming
+    if not asked and len(turn.text.split()) <= _FEW and _YES.match(turn.text):
+        # A short yes that answers nothing.
         names = [name for name in names if name not in registry or _affirms(turn.text, registry[name])]
     names = [name for name in names if name not in registry or not _is_unoffered(turn.text, registry[name])]
     others = bool(names) and any(_denies(turn.text, flow) for flow in registry.values())
@@ -159,12 +161,6 @@ def _is_unoffered(text: str, flow: Flow) -> bool:
     clauses = [clause for clause in _CLAUSE.split(text[match.end() :]) if plain(clause)]
     more = {_stem(word) for clause in clauses for word in plain(clause).split() if word not in _LINKS | _WHEN}
     return bool(said) and not (said | more) & told
-
-
-def _answers_nothing(turn: Turn) -> bool:
-    """Whether a short message begins with a yes, and nothing was asked."""
-    asked = turn.flow or turn.paused or turn.offering or turn.clarifying or turn.confirming
-    return not asked and len(turn.text.split()) <= _FEW and _YES.match(turn.text) is not None
 
 
 def is_denied(turn: Turn, flow: Flow) -> bool:

@@ -17,12 +17,6 @@ from jazzmine_dspy.program.state import as_turn
 from jazzmine_dspy.signatures.contract import CONTRACTS
 
 
-def prediction_of(decision: TurnDecision) -> dspy.Prediction:
-    """The prediction of a program and of what is trained of it: ``decision``, and plain ``flows`` and ``commands``."""
-    commands = [command.model_dump(mode="json", exclude_none=True) for command in decision.commands]
-    return dspy.Prediction(decision=decision, flows=list(decision.selection.flows), commands=commands)
-
-
 class ProgramModule(dspy.Module):
     """Base of :class:`TurnProgram` and of what is trained of one: predictors, and the language model that answers."""
 

@@ -141,8 +141,8 @@ def recall_query(turn: Turn, query: str, flows: FlowRegistry) -> tuple[str, tupl
     rewrite may have lost. Beside a short message stand the last messages of the user and the assistant, unless a slot
     or a yes or no is open, which it answers. A yes says only what the assistant suggested, which joins the query.
 
-    Summaries of earlier episodes (:func:`~.episodes.earlier_episodes`) count as much as the message lacks
-    (:func:`~.vagueness.vagueness`): a vague message that follows nothing is searched for by them alone, they stand next
+    The newest summaries of earlier episodes, or a line for each one in the history, count as much as the message
+    lacks: a vague message that follows nothing is searched for by them alone, they stand next
     to one that says a part, and are left out where the message is clear.
 
     Args:
@@ -163,7 +163,7 @@ def recall_query(turn: Turn, query: str, flows: FlowRegistry) -> tuple[str, tupl
     if query == turn.text:
         query = picked_wish(turn) or _repeated(turn, flows) or query
     found, beside = _beside(turn, query)
-    summaries = earlier_episodes(turn)
+    summaries = recent(turn.episode_summaries or episode_lines(turn.history))
     how = _vagueness(turn, query, flows) if summaries else "clear"
     if how == "clear":
         return found, beside
@@ -254,8 +254,3 @@ def recent(summaries: Sequence[str]) -> tuple[str, ...]:
         if line:
             told.insert(0, line[:LONGEST].rstrip())
     return tuple(told)
-
-
-def earlier_episodes(turn: Turn) -> tuple[str, ...]:
-    """The newest summaries of a turn; where it has none, a line for each earlier episode in its history."""
-    return recent(turn.episode_summaries or episode_lines(turn.history))

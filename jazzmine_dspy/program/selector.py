@@ -19,7 +19,7 @@ from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import record as made_record
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
-from jazzmine_dspy.program.local.closed import read_closed
+from jazzmine_dspy.program.local.understanding import read_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
 from jazzmine_dspy.program.recall_query import recall_query, recent

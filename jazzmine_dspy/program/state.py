@@ -194,12 +194,6 @@ class TurnState:
         return within(self.deadline.left(), work, deadline_error)
 
 
-def tasks_of(state: TurnState) -> Mapping[str, Flow]:
-    """Return flows by name: the running one, those that start and the paused ones, if the registry has them."""
-    names = (state.turn.flow or "", *state.selected, *state.turn.paused)
-    return {name: state.registry[name] for name in names if name in state.registry}
-
-
 def allowed_flows(registry: FlowRegistry, turn: Turn) -> list[str] | None:
     """Names of the flows that a turn may choose, in the registry's order; None where all may be chosen.
 

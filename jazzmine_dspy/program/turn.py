@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -12,15 +13,15 @@ from typing import Any, Self, Unpack
 import dspy
 
 from jazzmine_dspy.models import STAGES, FlowRegistry, Turn, TurnDecision
-from jazzmine_dspy.models.base import check_process
+from jazzmine_dspy.models.base import forked
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.batch import WORKERS, all_at_once, at_once, chunks, embed_ahead
 from jazzmine_dspy.program.bindings import Bindings, Ports, build_index, make_ready_soon
 from jazzmine_dspy.program.deadline import DEADLINE, Deadline
 from jazzmine_dspy.program.decider import check_deciders
-from jazzmine_dspy.program.deciding import adecide, decide, read
+from jazzmine_dspy.program.deciding import adecide, decide, prediction_of, read
 from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
-from jazzmine_dspy.program.module import DecidingModule, prediction_of
+from jazzmine_dspy.program.module import DecidingModule
 from jazzmine_dspy.program.policy import Policy, Shape
 from jazzmine_dspy.program.prompts import (
     CONTRACT,
@@ -80,7 +81,8 @@ class TurnProgram(DecidingModule):
         Raises:
             InputError: this process was forked after the program was loaded.
         """
-        check_process(self._bindings.pid, "the program")
+        if os.getpid() != self._bindings.pid:
+            raise forked(self._bindings.pid, "the program")
         return self._bindings
 
     @property

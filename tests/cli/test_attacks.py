@@ -41,7 +41,7 @@ CODE = "import sys; from jazzmine_dspy.cli import main; main()"
         ("flows.yaml", f"flows: {DEEP}", "recursion"),
         ("flows.yaml", f"flows:\n- name: a\n  priority: {DIGITS}", "digits"),
         ("flows.yaml", "flows:\n- name: 2026-13-45\n", "month must be"),
-        ("flows.yaml", "flows: [null]", "no flow"),
+        ("flows.yaml", "flows: [null]", "not a flow"),
         ("flows.yaml", "flows: []".encode("utf-16"), "not UTF-8"),
         ("conversations.jsonl", DEEP, "recursion"),
         ("conversations.jsonl", f'{{"id": {DIGITS}}}', "number out of range"),

@@ -79,7 +79,7 @@ def test_an_answer_is_read_where_the_server_has_put_it(
 @pytest.mark.parametrize(
     ("body", "cause"),
     [
-        (answering(None, reasoning="Let me think."), "LMNoAnswerError: The answer is empty: the model has thought"),
+        (answering(None, reasoning="Let me think."), "LMNoAnswerError: The answer is empty: the model only"),
         (answering(None, "tool_calls", **call_of("{}", "web_search")), "AnswerError: The model calls a tool"),
     ],
 )  # fmt: skip

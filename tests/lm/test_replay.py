@@ -99,7 +99,7 @@ def test_a_damaged_entry_is_asked_anew_with_a_warning(path: Path, ask: Any) -> N
 def test_a_file_that_is_no_store_is_put_aside(path: Path, ask: Any) -> None:
     path.parent.mkdir()
     path.write_bytes(b"not a database, but long enough to be read as the header of one" * 20)
-    with pytest.warns(LMWarning, match="put aside"):
+    with pytest.warns(LMWarning, match="moved aside"):
         store = ReplayStore(path)
     assert len(store) == 0
     assert path.with_name("answers.db.damaged").exists()

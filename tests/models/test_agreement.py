@@ -73,6 +73,40 @@ def test_a_yes_is_taken_back_by_whatever_is_neither_neutral_nor_in_the_question(
     assert not stance(text, about).hints
 
 
+SEND = "send_money Send 30.00 USD to Ann?"
+SEEN = "book_visit Book the visit on 10 November at 9:00 for Priya?"
+FLY = "book_flight Fly from London to Paris?"
+
+
+@pytest.mark.row("U19")
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("yes, to Anne", SEND), ("yes, 0.30", SEND), ("yes, 30.30", SEND), ("send 30 to my son", SEND),
+        ("yes to mum", SEND), ("yes, for somebody", SEND), ("yes to him", SEND), ("go away", SEND),
+        ("go there yourself", SEND), ("good bye", SEND), ("nice weather", SEND), ("go to hell", SEND),
+        ("totally ridiculous idea", SEND), ("yes, by Christmas", SEND), ("yes, hold it", SEND), ("0% yes", SEND),
+        ("yes my wife did it already", SEND), ("yes, on 9 November at 10", SEEN), ("book it at 10", SEEN),
+        ("yes, from Paris to London", FLY), ("cancel my wife's visit", VISIT), ("cancel the cancellation", VISIT),
+    ],
+)  # fmt: skip
+def test_a_yes_to_somebody_or_something_else_is_none(text: str, about: str) -> None:
+    assert not stance(text, about).agrees
+
+
+@pytest.mark.row("U19")
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("yes, send 30 to Ann", SEND), ("yes 30.00 to ann", SEND), ("ok thanks", SEND), ("perfect, thank you", SEND),
+        ("yes on the 10th of November", SEEN), ("yes, at 9:00", SEEN), ("yes the visit for priya", SEEN),
+        ("yes, from London", FLY),
+    ],
+)  # fmt: skip
+def test_a_yes_that_repeats_the_question_is_one(text: str, about: str) -> None:
+    assert stance(text, about).agrees
+
+
 @pytest.mark.row("U19")
 @pytest.mark.parametrize(
     "text",

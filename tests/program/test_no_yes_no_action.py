@@ -76,7 +76,7 @@ def test_no_yes_that_takes_itself_back_runs_the_action() -> None:
 def test_a_yes_with_a_harmless_addition_is_understood_or_asked_for_again() -> None:
     verdicts = list(judged("harmless"))
     assert [one.case["turn"]["text"] for one in verdicts if one.grave] == []
-    assert sum("affirm" in one.kinds for one in verdicts) >= 70
+    assert sum("affirm" in one.kinds for one in verdicts) >= 65
 
 
 @pytest.mark.row("U19", "U16")

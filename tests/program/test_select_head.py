@@ -14,8 +14,8 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import EmbeddingError
 from jazzmine_dspy.program.local import LocalDecider
-from jazzmine_dspy.program.local.closed import Closed
 from jazzmine_dspy.program.local.selection import rank_candidates
+from jazzmine_dspy.program.local.understanding import Closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram

@@ -238,7 +238,7 @@ async def test_a_query_that_cannot_be_a_turn_is_refused(registry: FlowRegistry, 
 
 @pytest.mark.parametrize(
     ("llm", "top_k", "match"),
-    [("scripted", 0, "top_k"), ("scripted", 9, "top_k"), (object(), 3, "no language model"),
+    [("scripted", 0, "top_k"), ("scripted", 9, "top_k"), (object(), 3, "not a language model"),
      ("gpt", 3, "names no provider")],
 )  # fmt: skip
 def test_what_a_selector_cannot_be_made_of(registry: FlowRegistry, llm: Any, top_k: int, match: str) -> None:

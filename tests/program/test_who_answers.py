@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "null": ({"intent": None}, {"intent": "unknown"}, "intent"),
     "letters": ({"entities": "red"}, {"entities": []}, "entities"),
     # E15
-    "no flow": ({"intent": "order_pizza"}, {"intent": "unknown"}, "none of the flows"),
+    "no flow": ({"intent": "order_pizza"}, {"intent": "unknown"}, "not one of the flows"),
     # E9; the rewrite alone is refused
     "another number": ({"enhanced_query": "Why is the parcel 3303 late?"}, {"enhanced_query": ""}, "a number"),
     "a name": ({"enhanced_query": "Why is the parcel 3302 for Ann late?"}, {"enhanced_query": ""}, "a name"),

@@ -20,7 +20,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from jazzmine_dspy.memory.errors import MissingExtraError
 from jazzmine_dspy.memory.messages.rows import METADATA
-from jazzmine_dspy.models.base import check_process
+from jazzmine_dspy.models.base import forked
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 
 T = TypeVar("T")
@@ -127,7 +127,8 @@ class Database:
             MemoryUnavailableError: the database failed, or did not answer within the deadline.
             InputError: this process was forked after the store was made.
         """
-        check_process(self._pid, "the message store")
+        if os.getpid() != self._pid:
+            raise forked(self._pid, "the message store")
         connections: list[Any] = []
         try:
             if self._in_memory:

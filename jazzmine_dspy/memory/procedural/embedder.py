@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jazzmine_dspy.memory.procedural import minilm
-from jazzmine_dspy.models.base import Shared, check_process
+from jazzmine_dspy.models.base import Shared, forked
 from jazzmine_dspy.models.errors import EmbeddingError, format_error
 from jazzmine_dspy.models.parsing import cache_folder
 
@@ -197,7 +197,8 @@ class FastembedEmbedder(Shared):
             EmbeddingError: they cannot be loaded.
             InputError: this process was forked after the embedder was made.
         """
-        check_process(self._pid, "the embedding model")
+        if os.getpid() != self._pid:
+            raise forked(self._pid, "the embedding model")
         if self._loaded is not None:
             return self._loaded
         with self._load_lock:

@@ -16,7 +16,7 @@ from jazzmine_dspy.memory.procedural.engine import ALL, CollectionSpec, Engine, 
 from jazzmine_dspy.memory.procedural.points import batches, write
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import Collections, FlowRecall
-from jazzmine_dspy.models.base import check_process
+from jazzmine_dspy.models.base import forked
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.ports import Embedder
@@ -142,7 +142,8 @@ class FlowIndex(FlowRecall):
             )
 
     def _open(self) -> Collections:
-        check_process(self._pid, "the index of the flows")
+        if os.getpid() != self._pid:
+            raise forked(self._pid, "the index of the flows")
         with self._build_lock:
             self._check_open()
             if self._opened is None:

@@ -49,6 +49,9 @@ def unavailable(error: Exception, where: str) -> MemoryUnavailableError:
     )
 
 
+_OURS = frozenset(("decode_responses", "protocol", "retry", "retry_on_error", "retry_on_timeout"))
+
+
 def connect(source: str | Client, where: str, timeout: float, connections: int) -> Client:
     """A client of a URL, or the one given.
 
@@ -70,8 +73,18 @@ def connect(source: str | Client, where: str, timeout: float, connections: int) 
         "max_connections": connections,
     }
     try:
-        (verification,) = parse_qs(urlsplit(source).query).get("ssl_cert_reqs", ("none",))
-        if verification not in ("none", "optional", "required"):
+        options = parse_qs(urlsplit(source).query)
+        if ours := _OURS & options.keys():
+            raise InputError(
+                f"The URL sets {', '.join(sorted(ours))}",
+                where=where,
+                remedy="Remove it: the store reads bytes, and tries again by its own timeout.",
+            )
+        if (verification := options.get("ssl_cert_reqs", ["none"])[0]) not in (
+            "none",
+            "optional",
+            "required",
+        ):
             raise InputError(
                 f"ssl_cert_reqs is {verification!r}",
                 where=where,

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program.local.closed import read_closed
+from jazzmine_dspy.program.local.understanding import read_closed
 from jazzmine_dspy.program.ports import EmbedderPort, Recalled
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram

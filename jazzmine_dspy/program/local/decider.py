@@ -11,9 +11,14 @@ from jazzmine_dspy.program.denials import without_denied
 from jazzmine_dspy.program.finish import feeling_head
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
-from jazzmine_dspy.program.local.closed import Closed, read_closed
 from jazzmine_dspy.program.local.selection import FlowChoice, select
-from jazzmine_dspy.program.local.understanding import Understanding, acts_head, understand
+from jazzmine_dspy.program.local.understanding import (
+    Closed,
+    Understanding,
+    acts_head,
+    read_closed,
+    understand,
+)
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.turn_confidence import TurnConfidence, features, in_force

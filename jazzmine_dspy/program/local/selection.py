@@ -11,7 +11,6 @@ from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
-from jazzmine_dspy.program.local.closed import Closed
 from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.starting import (
     HEAD_LIKELY,
@@ -24,7 +23,7 @@ from jazzmine_dspy.program.local.starting import (
     read_starts,
     two_wishes,
 )
-from jazzmine_dspy.program.local.understanding import check_share, head_input
+from jazzmine_dspy.program.local.understanding import Closed, check_share, head_input
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
 from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.state import CANDIDATES, TurnState

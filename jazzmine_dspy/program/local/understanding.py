@@ -12,17 +12,59 @@ from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, SlotVal
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.slots import Slot
-from jazzmine_dspy.program.acts import typed_values
+from jazzmine_dspy.program.acts import awaited_value, closed_act, is_pause, picked, typed_values
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
-from jazzmine_dspy.program.local.closed import Closed
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, SeesTurn
-from jazzmine_dspy.program.recall_query import asked_about
-from jazzmine_dspy.program.state import TurnState, tasks_of
+from jazzmine_dspy.program.recall_query import asked_about, picked_wish
+from jazzmine_dspy.program.state import TurnState
+
+
+class Closed(NamedTuple):
+    """The closed reading of a message.
+
+    Args:
+        picked: The flows that answer "which of these do you mean?"; None if the message is not such an answer.
+        commands: The commands of the message; None if they are not certain.
+        rewrite: The message in full; None if it may depend on its context.
+    """
+
+    picked: tuple[str, ...] | None
+    commands: tuple[Command, ...] | None
+    rewrite: str | None
+
+
+def read_closed(state: TurnState) -> Closed:
+    """Read a message as a whole.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry, Turn
+        >>> read_closed(TurnState(turn=Turn(text="start over"), registry=FlowRegistry())).commands
+        (Restart(type='restart'),)
+    """
+    turn = state.turn
+    chosen, act, pause = picked(turn), closed_act(turn), is_pause(turn)
+    value = awaited_value(turn, state.awaited, state.at)
+    commands = value if act is None else act
+    if commands is None and pause:
+        commands = []
+    rewrite = None
+    if wish := picked_wish(turn):
+        rewrite = wish
+    elif not turn.history and turn.flow is None and not turn.paused:
+        rewrite = turn.text
+    elif value is not None and state.awaited is not None:
+        what = state.awaited.name.replace("_", " ").removesuffix(" id")
+        rewrite = f"The {what} is {turn.text.strip(' .!')}."
+    elif pause or (act is not None and turn.confirming is None):
+        rewrite = turn.text
+    return Closed(
+        None if chosen is None else tuple(chosen), None if commands is None else tuple(commands), rewrite
+    )
 
 
 class Understanding(NamedTuple):
@@ -143,7 +185,8 @@ def head_input(
     texts = tuple(head.texts_of(turn)) if isinstance(head, SeesTurn) else head.texts(turn.text)
     rows = state.features(texts) if texts else np.zeros((1, 0), np.float32)
     clauses = [Clause(text, row) for text, row in zip(texts[1:], rows[1:], strict=True)]
-    tasks = tasks_of(state)
+    names = (state.turn.flow or "", *state.selected, *state.turn.paused)
+    tasks = {name: state.registry[name] for name in names if name in state.registry}
     starting = [name for name in state.selected if name in tasks and name not in state.turn.paused]
     return HeadInput(
         turn, rows[0], state.recalled, flows, clauses, state.hidden, query, state.slots,

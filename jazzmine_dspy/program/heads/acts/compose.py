@@ -115,7 +115,7 @@ _ELSEWHERE = re.compile(
 def _leaves(scene: Scene) -> bool:
     """Whether a part of a message gives the running flow up, and no other part gives a value."""
     turn, slot = scene.turn, scene.awaited
-    if _cancels_running(scene):
+    if turn.paused and _cancels_running(scene):
         return True
     if (
         turn.flow is None

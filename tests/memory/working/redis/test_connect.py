@@ -18,7 +18,7 @@ import redis
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 
 from jazzmine_dspy.memory.working.redis import RedisWorkingMemoryStore
-from jazzmine_dspy.memory.working.redis_client import without_secrets
+from jazzmine_dspy.memory.working.redis_client import connect, without_secrets
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError
 
 
@@ -242,3 +242,11 @@ def test_a_client_of_another_event_loop_is_refused_with_the_remedy(redis_url: st
     assert asyncio.run(_turn(store)) == 1
     with pytest.raises(InputError, match="another event loop"):
         asyncio.run(store.get("c"))
+
+
+@pytest.mark.row("W17")
+@pytest.mark.parametrize("option", ["decode_responses=True", "retry=3", "protocol=9", "retry_on_error=1"])
+def test_an_option_that_the_store_sets_itself_is_refused_by_name(option: str) -> None:
+    with pytest.raises(InputError, match=option.partition("=")[0]) as refused:
+        connect(f"redis://localhost:6379/0?{option}", "here", 1.0, 2)
+    assert "Remove it" in refused.value.remedy
