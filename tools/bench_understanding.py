@@ -5,7 +5,7 @@ the suite's unseen registries and the shipped test part is logged.
 
 Run: make bench-understanding, or python tools/bench_understanding.py --only without,values
 
-What large language models answer is read from recordings. To make one of a system (ours, few-shot, soni or plain):
+What large language models answer is read from recordings. To make one of a system (ours, soni or plain):
 
     python tools/bench_understanding.py --ask ours --lm "deferred:FOLDER?model=NAME"  # 3: answers are missing
     python tools/split_requests.py FOLDER --batches 12 --out DIR; …; python tools/split_requests.py FOLDER --join F…
@@ -95,22 +95,20 @@ def _measured(options: argparse.Namespace, ground: Ground) -> dict[str, Any]:
     }
 
 
-def _makes(options: argparse.Namespace, ground: Ground) -> dict[str, recorded.Make]:
-    train = ground.dataset.examples("train")
+def _makes(options: argparse.Namespace) -> dict[str, recorded.Make]:
     return {
         "ours": recorded.ours,
-        "few-shot": recorded.few_shot(train),
         "plain": recorded.plain,
         "soni": recorded.soni_in(options.soni),
     }
 
 
-def _sources(options: argparse.Namespace, ground: Ground) -> with_lm.Sources:
-    return with_lm.Sources(options.recordings, dict(options.answers), _makes(options, ground))
+def _sources(options: argparse.Namespace) -> with_lm.Sources:
+    return with_lm.Sources(options.recordings, dict(options.answers), _makes(options))
 
 
 def _ask(options: argparse.Namespace, ground: Ground) -> int:
-    many, lines = with_lm.ask(options.ask, ground, options.lm, _makes(options, ground)[options.ask])
+    many, lines = with_lm.ask(options.ask, ground, options.lm, _makes(options)[options.ask])
     if many:
         print(f"{options.ask}: {many} answers are missing, for {lines} lines of the table")
         return AWAITED
@@ -121,15 +119,13 @@ def _ask(options: argparse.Namespace, ground: Ground) -> int:
 def _facts(options: argparse.Namespace, ground: Ground) -> str:
     """What ``tools/record.py`` wants to be told of a recording."""
     system = options.facts
-    suite = sha256([each.model_dump(mode="json") for each in ground.unseen.conversations])[:12]
-    unseen = f"unseen registries {', '.join(sorted(ground.unseen.registries))}"
-    asked = "dev-B" if system in with_lm.ARMS else unseen
+    suite = sha256([each.model_dump(mode="json") for each in ground.told.conversations])[:12]
     said = {
         "name": f"understanding-{system}",
         "measured": "understanding, for make bench-understanding",
         "dataset": f"{ground.suite_path.name} {suite}, {ground.dataset.name} {ground.dataset.fingerprint[:12]}",
-        "part": f"{asked}, and the test part; drawn by seed",
-        "program": (with_lm.SYSTEMS | with_lm.ARMS)[system],
+        "part": f"registries {', '.join(sorted(ground.told.registries))}, and the test part; drawn by seed",
+        "program": with_lm.SYSTEMS[system],
         "kind": options.kind,
         "rules": RULES,
     }
@@ -145,15 +141,14 @@ SECTIONS: dict[str, Section] = {
     "star": lambda ground, options: public.star(ground, options.programs),
     "latency": lambda ground, options: latency.figures(ground, options.program),
     "overlap": lambda ground, _: without.overlap(ground),
-    "recorded": lambda ground, options: with_lm.figures(_sources(options, ground), ground),
-    "compared": lambda ground, options: with_lm.compared(_sources(options, ground), ground),
-    "compiled": lambda ground, options: with_lm.compiled(_sources(options, ground), ground),
+    "recorded": lambda ground, options: with_lm.figures(_sources(options), ground),
+    "compared": lambda ground, options: with_lm.compared(_sources(options), ground),
 }
 
 
 def _pair(text: str) -> tuple[str, str]:
     system, _, lm = text.partition("=")
-    if system not in with_lm.ASKED or not lm:
+    if system not in with_lm.SYSTEMS or not lm:
         raise argparse.ArgumentTypeError(f"{text!r} is not like ours=deferred:FOLDER")
     return system, lm
 
@@ -165,8 +160,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of: {', '.join(SECTIONS)}")
     parser.add_argument("--add", action="store_true", help="keep what --out has of other sections")
     parser.add_argument("--program", default="support", help="name or folder of the program without an LM")
-    parser.add_argument("--ask", choices=with_lm.ASKED, help="ask about all turns of a system, with --lm")
-    parser.add_argument("--facts", choices=with_lm.ASKED, help="print what tools/record.py wants to be told")
+    parser.add_argument("--ask", choices=list(with_lm.SYSTEMS), help="ask about all turns of a system, with --lm")
+    parser.add_argument("--facts", choices=list(with_lm.SYSTEMS), help="print what tools/record.py wants to be told")
     parser.add_argument("--kind", default="a large language model, asked in batches", help="for --facts")
     parser.add_argument("--lm", help="for --ask: deferred:FOLDER?model=NAME")
     parser.add_argument(

@@ -17,6 +17,9 @@ from jazzmine_dspy.models.turn import Turn
 _SHOWN = 200
 """Characters of a message that feedback quotes."""
 
+_UNTOLD = {"type", "topic"}
+"""Of a command: its type stands first, and the topic of a question is compared with nothing and asked of no model."""
+
 LABELLED: Mapping[Stage, tuple[tuple[str, str], ...]] = {
     "enhance": (
         ("enhanced", "enhanced_query"), ("sentiment", "sentiment_score"), ("intent", "intent"),
@@ -76,8 +79,8 @@ def in_words(command: Command, beside: Command | None = None) -> str:
         >>> in_words(command({"type": "set_slot", "name": "day", "value": "Monday"}))
         'set_slot day=Monday'
     """
-    mine = command.model_dump(mode="json", exclude={"type"}, exclude_none=True)
-    if beside is not None and mine == beside.model_dump(mode="json", exclude={"type"}, exclude_none=True):
+    mine = command.model_dump(mode="json", exclude=_UNTOLD, exclude_none=True)
+    if beside is not None and mine == beside.model_dump(mode="json", exclude=_UNTOLD, exclude_none=True):
         return command.type
     if "name" in mine and "value" in mine:
         value = mine.pop("value")

@@ -75,10 +75,11 @@ def _commands() -> str:
             valued.append(f'{{"{name}": slot, "value": …}}{note}')
         elif kind.lm_arguments:
             named.append(f'{{"{name}": slot}}{note}')
+        elif kind.lm_may_name:
+            either.append(f'{name} or {{"{name}": name}}{note}')
         else:
-            (either if kind.lm_may_name else alone).append(name + note)
-    like = f'{", ".join(either)} alone or like {{"{either[-1]}": name}}'
-    return ", ".join([*valued, *named, like, *alone])
+            alone.append(name + note)
+    return ", ".join([*valued, *named, *either, *alone])
 
 
 INPUTS = ("about", "flows_offered", "situation", "history", "context", "message")

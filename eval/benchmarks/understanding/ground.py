@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,20 @@ class Ground:
         return staged(self.working)
 
     @cached_property
+    def others(self) -> Suite:
+        """Registries by other writers, which lie beside the suite."""
+        found = load_suite(self.suite_path.parent / "deciding")
+        log_opening(found, REASON)
+        return found
+
+    @cached_property
+    def told(self) -> Suite:
+        """All registries that a large language model is asked about."""
+        both = (self.unseen, self.others)
+        held = {name: flows for each in both for name, flows in each.registries.items()}
+        return Suite(self.suite_path, held, tuple(one for each in both for one in each.conversations), frozenset(held))
+
+    @cached_property
     def dataset(self) -> Dataset:
         """The shipped dataset."""
         return load_dataset(self.dataset_path)
@@ -76,34 +90,16 @@ class Ground:
 
     def suite_turns(self, n: int) -> list[Staged]:
         """As many turns of each unseen registry, from different conversations, drawn by seed."""
-        return [each for group in self._by_registry(n) for each in group]
+        return drawn_of_each(self.staged, n)
 
-    def _by_registry(self, n: int) -> list[list[Staged]]:
-        names = sorted(self.unseen.registries)
-        return [
-            drawn_turns(
-                [(one.conversation.id, one) for one in self.staged if one.conversation.registry == name],
-                share,
-            )
-            for name, share in zip(names, shares(n, len(names)), strict=True)
-        ]
-
-    def suite_conversations(self, n: int) -> list[Staged]:
-        """All turns of as many conversations of each unseen registry."""
-        names = sorted(self.unseen.registries)
-        chosen: set[str] = set()
-        for name, share in zip(names, shares(n, len(names)), strict=True):
-            of = [one.id for one in self.unseen.conversations if one.registry == name]
-            chosen.update(drawn_conversations(of, share))
-        return [each for each in self.staged if each.conversation.id in chosen]
+    def others_turns(self, n: int) -> list[Staged]:
+        """The same of the registries by other writers."""
+        return drawn_of_each(staged(self.others), n)
 
     def test_turns(self, n: int) -> list[Example]:
         """Turns of the shipped test part, from different conversations, drawn by seed."""
         return drawn_turns([(each.conversation_id, each) for each in self.test], n)
 
-    def dev_turns(self, n: int) -> list[Example]:
-        """Turns of the shipped dataset's dev-B, drawn likewise."""
-        return drawn_turns([(each.conversation_id, each) for each in self.dataset.examples("dev_b")], n)
 
 
 def only(suite: Suite, names: Sequence[str] | set[str] | frozenset[str]) -> Suite:
@@ -132,15 +128,14 @@ def _rank(name: str, seed: int = SEED) -> str:
     return hashlib.sha256(f"{seed}:{name}".encode()).hexdigest()
 
 
-def drawn_conversations(names: Iterable[str], n: int, seed: int = SEED) -> list[str]:
-    """The first of the draw.
+def drawn_of_each(turns: Sequence[Staged], n: int) -> list[Staged]:
+    """About as many turns of each registry."""
+    held: dict[str, list[tuple[str, Staged]]] = defaultdict(list)
+    for each in turns:
+        held[each.conversation.registry].append((each.conversation.id, each))
+    found = [drawn_turns(held[name], share) for name, share in zip(sorted(held), shares(n, len(held)), strict=True)]
+    return [each for group in found for each in group]
 
-    Example:
-        >>> few = drawn_conversations("abcdefgh", 3)
-        >>> few == drawn_conversations("hgfedcba", 5)[:3], len(set(few))
-        (True, 3)
-    """
-    return sorted(set(names), key=lambda name: _rank(name, seed))[:n]
 
 
 def drawn_turns(of: Sequence[tuple[str, T]], n: int, seed: int = SEED) -> list[T]:

@@ -21,8 +21,6 @@ from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.models.awaiting import Awaiting, AwaitingGroup
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.optimize.optimizers.registry import OptimizerTools, named
-from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.turn import TurnProgram
 from understanding.adapters import asking
 from understanding.ground import Ground
@@ -31,13 +29,9 @@ from understanding.rehearsal import Staged, judged
 from understanding.soni import Soni
 from understanding.tokens import counted
 
-SUITE_TURNS, TEST_TURNS, CONVERSATIONS, COMPARED = 150, 100, 30, 60
-COMPILED_DEV, COMPILED_TEST = 60, 120
+OTHERS_TURNS, TEST_TURNS, COMPARED = 200, 120, 60
 FEWEST = 30
 """Turns of a line that a recording has to hold an answer for, so that it says anything."""
-
-TOOLS = OptimizerTools(Recipe(name="compiled", dataset="datasets/support", seed=7))
-"""How prompts are compiled that are compared with those as written: three demonstrations, as runs have them."""
 
 Make = Callable[[FlowRegistry, dspy.LM], Any]
 
@@ -52,7 +46,6 @@ class Answered:
         opening: Whether nothing ran before, by key.
         tokens: Prompt tokens a turn, counted by one tokenizer for all systems.
         asked: Turns of the line; a recording may hold answers for a part of them.
-        partly: Conversations of which some turn has no answer.
     """
 
     right: Mapping[str, bool]
@@ -60,7 +53,6 @@ class Answered:
     opening: Mapping[str, bool]
     tokens: float
     asked: int = 0
-    partly: frozenset[str] = frozenset()
 
     @property
     def note(self) -> str:
@@ -86,11 +78,6 @@ def plain(flows: FlowRegistry, lm: dspy.LM) -> Plain:
     return Plain(flows, lm)
 
 
-def few_shot(train: Sequence[Example]) -> Make:
-    """The same with labelled demonstrations in every prompt, drawn by seed as a run draws them."""
-    return lambda flows, lm: next(named("labeled_few_shot")(ours(flows, lm), train, TOOLS)).program
-
-
 def soni_in(folder: Path) -> Make:
     """soni's module, installed in a folder."""
     return lambda flows, lm: Soni(flows, lm, folder)
@@ -109,9 +96,8 @@ class Line:
 LINES = {
     line.name: line
     for line in (
-        Line("suite-turns", "ours", turns=lambda ground: ground.suite_turns(SUITE_TURNS)),
+        Line("others-turns", "ours", turns=lambda ground: ground.others_turns(OTHERS_TURNS)),
         Line("test-turns", "ours", examples=lambda ground: ground.test_turns(TEST_TURNS)),
-        Line("suite-conversations", "ours", turns=lambda ground: ground.suite_conversations(CONVERSATIONS)),
         *(
             Line(
                 f"compared-{system}",
@@ -120,14 +106,6 @@ LINES = {
                 examples=lambda ground: ground.test_turns(COMPARED // 2),
             )
             for system in ("ours", "soni", "plain")
-        ),
-        *(
-            Line(f"{part}-{system}", system, examples=examples)
-            for system in ("ours", "few-shot")
-            for part, examples in (
-                ("dev", lambda ground: ground.dev_turns(COMPILED_DEV)),
-                ("test", lambda ground: ground.test_turns(COMPILED_TEST)),
-            )
         ),
     )
 }
@@ -153,7 +131,7 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
         by_registry[each.conversation.registry].append(each)
     gathered, results = AwaitingGroup(), dict[str, TurnResult]()
     asked: list[tuple[FlowRegistry, list[Example]]] = [
-        (ground.unseen.registries[name], [each.example for each in group])
+        (ground.told.registries[name], [each.example for each in group])
         for name, group in by_registry.items()
     ]
     partly = lm.startswith("recording:")
@@ -175,7 +153,7 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
     turns = [each for each in turns if each.key in results]
     examples = [each for each in examples if each.key in results]
     decisions: dict[str, TurnDecision | None] = {key: result.decision for key, result in results.items()}
-    right = judged(ground.unseen, turns, decisions)
+    right = judged(ground.told, turns, decisions)
     right |= {each.key: results[each.key].scores["commands_exact"].value == 1.0 for each in examples}
     return Answered(
         right,
@@ -183,7 +161,6 @@ def answered(line: Line, ground: Ground, lm: str, make: Make) -> Answered:
         {**{each.key: each.opening for each in turns}, **{e.key: e.turn.flow is None for e in examples}},
         sum(tokens) / len(right) if right else 0.0,
         len(names),
-        frozenset(name for key, name in names.items() if key not in right),
     )
 
 
