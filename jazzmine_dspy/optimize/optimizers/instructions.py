@@ -8,9 +8,6 @@ from collections.abc import Callable, Sequence
 from jazzmine_dspy.lm.dspy_api import Response
 from jazzmine_dspy.program.module import ProgramModule
 
-_MARKER = re.compile(r"\[\[\s*##|<\|")
-"""Beginnings of DSPy's field markers and of the tokens by which chat templates separate messages."""
-
 _BYTES = 4
 """Of text, in a token: a rule of thumb that no tokenizer has to be installed for."""
 
@@ -77,10 +74,10 @@ class InstructionRules:
         longest = max(self._max_tokens, tokens_of(written))
         if (tokens := tokens_of(text)) > longest:
             return f"has about {tokens} tokens, more than {longest}"
-        tags = re.compile(rf"</?(?:{'|'.join(map(re.escape, fields))})>")
-        for forged in (_MARKER, tags):
-            if len(forged.findall(text)) > len(forged.findall(written)):
-                return "forges the marker of a field"
+        # How DSPy marks fields and chat templates separate messages.
+        marker = re.compile(rf"\[\[\s*##|<\||</?(?:{'|'.join(map(re.escape, fields))})>")
+        if len(marker.findall(text)) > len(marker.findall(written)):
+            return "forges the marker of a field"
         if _tail(text) in self._cut_off:
             return "is cut off"
         if copied := self.copied([text]):
