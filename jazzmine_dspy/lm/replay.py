@@ -243,8 +243,6 @@ class Recording(Value):
         date: The day on which the last answer was given.
         model: The model as the requests state it, which is a part of their keys.
         prompts: Digests of the instructions that were sent.
-        turns: Keys of the dataset's turns that were asked about, ``CONVERSATION/TURN``; empty where it does not list
-            them.
     """
 
     name: str = Field(min_length=1)
@@ -257,7 +255,6 @@ class Recording(Value):
     date: dt.date
     model: str = Field(min_length=1)
     prompts: tuple[str, ...] = Field(min_length=1)
-    turns: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: str | Path) -> Recording:

@@ -175,18 +175,6 @@ Prefer = Literal["quality", "cost", "calls"]
 """What a run prefers where quality costs something."""
 
 
-class RecordedPart(Value):
-    """Recorded answers of a language model to the prompts as written, which the report shows.
-
-    Args:
-        name: Of its row.
-        folder: Of the recording.
-    """
-
-    name: str = Field(min_length=1)
-    folder: str = Field(min_length=1)
-
-
 class OpenSetPart(Value):
     """Share of the messages that want no flow; None takes that of flows.yaml, else of the labels, 0.2 at least."""
 
@@ -260,7 +248,6 @@ class Recipe(Value):
     sample: SamplePart = SamplePart()
     gates: GatesPart = GatesPart()
     open_set: OpenSetPart = OpenSetPart()
-    recorded: tuple[RecordedPart, ...] = ()
     _file: str = PrivateAttr(default="")
 
     @field_validator("objective")

@@ -175,7 +175,6 @@ class RunState:
         chosen: The verdict on the program that ships; None before the choice.
         refitted: Labelled turns in the final training of the chosen program; 0 if it was not trained again.
         systems: The rows of the report, by name.
-        notes: What the report adds on a row, by its name.
         report: The report.
         paths: Files of the report.
         spent: Spending of the run.
@@ -193,7 +192,6 @@ class RunState:
     chosen: Verdict | None = None
     refitted: int = 0
     systems: Mapping[str, Evaluation | None] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
     report: Report | None = None
     paths: Any = None
     spent: Mapping[str, Any] = field(default_factory=dict)

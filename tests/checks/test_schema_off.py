@@ -16,13 +16,13 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
 SPOILT: list[tuple[Callable[[dict[str, Any]], Any], set[str]]] = [
-    (lambda answer: {**answer, "is_cancellation": "false"}, {"enhance"}),
+    (lambda answer: {**answer, "is_continuation": "false"}, {"enhance"}),
     (lambda answer: {**answer, "enhanced_query": None}, {"enhance"}),
-    (lambda answer: {**answer, "flows": "A"}, {"select"}),
+    (lambda answer: {**answer, "commands": 5}, {"select", "understand"}),
     (lambda answer: {**answer, "sentiment_score": "rather good"}, {"enhance"}),
     (lambda answer: {**answer, "commands": [{"type": "launch_rocket"}]}, {"understand"}),
     (
-        lambda answer: {key: value for key, value in answer.items() if key != "flows"},
+        lambda answer: {key: value for key, value in answer.items() if key != "commands"},
         {"enhance", "select", "understand"},
     ),
 ]
@@ -59,7 +59,7 @@ def test_letters_that_were_not_offered_start_nothing(
     """Guards against an id from outside the list ever being started."""
     right = scripts.Labels(scripts.LIBRARY).right
     lm = scripts.scripted_lm(
-        lambda request: json.dumps(json.loads(right(request)) | {"flows": letters}), schema=False
+        lambda request: json.dumps(json.loads(right(request)) | {"commands": letters}), schema=False
     )
     with dspy.context(lm=lm):
         decision = program.decide(text="put The Waves aside under my name")
@@ -76,5 +76,6 @@ def test_with_the_schema_each_call_brings_its_own_choices(program: TurnProgram, 
     (request,) = lm.engine.requests
     schema = response_schema(request)
     assert schema is not None
-    assert schema["properties"]["flows"]["items"] == {"type": "string", "enum": ["A", "B", "C"]}
+    (bare,) = (each["enum"] for each in schema["properties"]["commands"]["items"]["anyOf"] if "enum" in each)
+    assert [each for each in bare if each.isupper()] == ["A", "B", "C"]
     assert schema["additionalProperties"] is False

@@ -25,7 +25,8 @@ KINDS = st.sampled_from([
 ])  # fmt: skip
 VALUES = NAMES | st.none() | st.booleans() | st.floats() | st.sampled_from(["4471", "express", ["4471"]])
 COMMANDS = st.lists(
-    st.fixed_dictionaries({"type": KINDS}, optional={"name": NAMES, "flow": NAMES, "value": VALUES}),
+    st.fixed_dictionaries({"type": KINDS}, optional={"name": NAMES, "flow": NAMES, "value": VALUES})
+    | st.sampled_from("ABCDE"),
     max_size=3,
 )
 FITTING: dict[str, Any] = {
@@ -35,21 +36,20 @@ FITTING: dict[str, Any] = {
     "entities": st.just([]),
     "is_cancellation": st.booleans(),
     "is_continuation": st.booleans(),
-    "flows": st.lists(st.sampled_from("ABCDE"), min_size=1, max_size=2) | st.just([]),
     "commands": COMMANDS,
 }
 ODD = {name: fitting | VALUES for name, fitting in FITTING.items()}
 ANSWERS = (st.fixed_dictionaries(FITTING) | st.fixed_dictionaries(ODD)).map(json.dumps) | st.text(max_size=9)
 SAID: dict[str, Any] = {
     "enhanced_query": "", "sentiment_score": 0.0, "intent": "unknown", "entities": [], "is_cancellation": False,
-    "is_continuation": True, "flows": [], "commands": [],
+    "is_continuation": True, "commands": [],
 }  # fmt: skip
-CANCEL = ("please cancel my order", json.dumps({**SAID, "flows": ["B"]}))
+CANCEL = ("please cancel my order", json.dumps({**SAID, "flows": ["B"], "commands": ["B"]}))
 NUMBER = (
     "4471",
     json.dumps({**SAID, "commands": [{"type": "set_slot", "name": "order_id", "value": "4471"}]}),
 )
-FASTER = ("send it faster", json.dumps({**SAID, "flows": ["C"]}))
+FASTER = ("send it faster", json.dumps({**SAID, "flows": ["C"], "commands": ["C"]}))
 BEGINNINGS = {
     "idle": ([], []),
     "collecting": ([CANCEL], ["cancel_order"]),

@@ -89,7 +89,7 @@ def staged(registry: FlowRegistry, script: Any, *, clock: Callable[[], float] | 
 
 def speaking(request: Any) -> str:
     asked = str(request)
-    if "flows_offered" in asked:
+    if "flows: letters" in asked:
         return '{"flows":["A"]}'
     if "enhanced_query" not in asked:
         return '{"commands":[]}'
@@ -105,7 +105,7 @@ async def test_the_trace_has_every_call_with_its_time_tokens_and_outcome(registr
 
     def slow(request: Any) -> Any:
         now[0] += 2.0
-        return "no JSON" if "flows_offered" in str(request) else speaking(request)
+        return "no JSON" if "flows: letters" in str(request) else speaking(request)
 
     clock = lambda: now[0]  # noqa: E731
     program = staged(registry, slow, clock=clock)

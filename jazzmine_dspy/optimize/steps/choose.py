@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jazzmine_dspy.lm.replay import RECORDED_PREFIX
 from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
@@ -33,6 +34,11 @@ def choose(context: RunContext, state: RunState) -> RunState:
     local = ships.contender.local
     examples = local.trained.examples if local is not None else ()
     program = ships.contender.program
+    if context.recipe.lm.startswith(RECORDED_PREFIX) and ships.contender.kind == "cascade":
+        # Recorded answers serve nobody: the first decider ships, with its gate and the prompts of the second.
+        context.progress.note("recorded answers cannot be served: it asks a language model when one is given")
+        policy = program.policy
+        program = program.with_policy(policy.model_copy(update={"deciders": policy.deciders[:1]}))
     return replace(state, verdicts=verdicts, chosen=ships, program=program, examples=examples)
 
 

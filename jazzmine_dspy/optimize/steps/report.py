@@ -12,39 +12,35 @@ from typing import Any
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.artifacts import BASE
 from jazzmine_dspy.datasets.schema import Example
-from jazzmine_dspy.eval.evaluation import Evaluation, TurnResult
+from jazzmine_dspy.eval.evaluation import Evaluation
 from jazzmine_dspy.eval.report import Gain, Report, System, write_report
-from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.eval.suite import replay_dataset
-from jazzmine_dspy.lm.replay import RECORDED_PREFIX, Recording
-from jazzmine_dspy.models.awaiting import Stale
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
 from jazzmine_dspy.optimize import findings
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
-from jazzmine_dspy.optimize.confidence import is_closed, passes
 from jazzmine_dspy.optimize.context import JUDGE_TIME, PARTS, RunContext
 from jazzmine_dspy.optimize.interrupted import remove_unfinished
 from jazzmine_dspy.optimize.local.recall import documents
 from jazzmine_dspy.optimize.local.training import own_examples, selection_label
 from jazzmine_dspy.optimize.measuring import evaluate_within
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
-from jazzmine_dspy.optimize.recipe import RecordedPart
-from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, manifest_facts, run_facts
-from jazzmine_dspy.optimize.steps.contenders import BEFORE, cascade_turns
+from jazzmine_dspy.optimize.state import RunState, manifest_facts, run_facts
+from jazzmine_dspy.optimize.steps.contenders import BEFORE
 from jazzmine_dspy.optimize.tracked import track_end
-from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
-from jazzmine_dspy.program.turn_confidence import features_of
 
 BASELINE = "TF-IDF + logistic regression"
+CASCADE = "shipped, then the LM"
+"""Row of the cascade of a program that ships without a language model."""
 
 _NOTES = {
     BASELINE: "chooses flows only; the rest is the local decider's without its models",
     BASE: "the package's weights over these flows: no label of the dataset, no language model",
     "LM as written": "the language model on every turn, prompts as written",
     "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
+    CASCADE: "the shipped program, and the language model on the turns that it is not sure of",
     BEFORE: "the program that the run starts from, over the flows as they are now",
     "shipped": "the whole program that the run chose",
 }
@@ -55,9 +51,6 @@ _GAINS = (
     ("LM compiled over base", "LM compiled", BASE),
     ("shipped over base", "shipped", BASE),
 )
-_SHARES = (0.25, 0.5, 0.75)
-"""Shares of turns that the language model of a recorded cascade answers, for a sentence in the report."""
-
 
 def report(context: RunContext, state: RunState) -> RunState:
     """Save the program, evaluate it on the test turns, write its report, and complete the tracked run."""
@@ -67,8 +60,7 @@ def report(context: RunContext, state: RunState) -> RunState:
     context.best.save(folder, manifest_facts(context, state, ""), run_facts(context))
     before = context.budget.spent()
     context.dataset.open_test(f"final report of {recipe.name}", context.work)
-    systems, notes = report_rows(context, state)
-    state = replace(state, systems=systems, notes=notes)
+    state = replace(state, systems=report_rows(context, state))
     page = build_report(context, state, before, whole_conversations(context, state.program))
     spent = {**context.spent(), "report": context.budget.since(before)}
     artifacts.save(
@@ -101,7 +93,7 @@ def build_report(
     recipe, systems = context.recipe, state.systems
     rows = [
         System(
-            name, evaluation, note=_note(context, state, name, evaluation), shipped=name == "shipped",
+            name, evaluation, note=_NOTES[name], shipped=name == "shipped",
             covers=_SELECTION if name == BASELINE else None,
         )
         for name, evaluation in systems.items() if evaluation is not None
@@ -140,15 +132,6 @@ def build_report(
     )
 
 
-def _note(context: RunContext, state: RunState, name: str, evaluation: Evaluation) -> str:
-    for part in context.recipe.recorded:
-        if name in (part.name, cascade_name(part.name)):
-            recording = Recording.read(part.folder)
-            source = f"recorded answers of {recording.kind}, {recording.date}, on {evaluation.n} test turns"
-            return "; ".join(filter(None, (source, state.notes.get(name))))
-    return _NOTES[name]
-
-
 def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, Any] | None:
     """Results of the replay; None if the recipe has it off, nothing can be replayed, or it would cost calls."""
     if not context.recipe.replay or calls_per_turn(program):
@@ -161,14 +144,14 @@ def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, 
         return None
 
 
-# --- the rows: programs on the test turns, and recorded answers of language models -------------------
+# --- the rows: programs on the test turns -------------------------------------------------------------
 
 
-def report_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evaluation | None], dict[str, str]]:
+def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | None]:
     """Evaluate the rows. Programs that ask the LM run on a sample of the test turns, the others on all.
 
     Returns:
-        The rows by name, None where one was not run, and notes on some of them.
+        The rows by name, None where one was not run.
     """
     recipe, program = context.recipe, state.program
     test = context.dataset.examples("test")
@@ -179,7 +162,7 @@ def report_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evaluat
     sample = list(test) if context.lm is None else context.sample(test, recipe.sample.test, salt=3)
     if uncompiled is not None:
         # These rows get the same turns, so the sample must fit the budget for all of them.
-        askers = 1 + (best is not None) + ships_lm
+        askers = 2 + (best is not None)
         fitting = context.affordable(len(sample), calls_per_turn(uncompiled.program) * askers)
         sample = context.sample(test, fitting, salt=3) if fitting else sample
         uncompiled = uncompiled if fitting else None
@@ -204,9 +187,10 @@ def report_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evaluat
         systems["LM as written"] = row("LM as written", uncompiled.program, sample, judge_lm=True, time=share)
         if best is not None:
             systems["LM compiled"] = row("LM compiled", best.program, sample, judge_lm=True)
+        if not ships_lm and program.policy.deciders[0][1] is not None:
+            systems[CASCADE] = row(CASCADE, program.with_policy("cascade"), sample, judge_lm=True)
     shipped = row("shipped", program, sample if ships_lm else test)
-    recorded, notes = recorded_rows(context, state)
-    return {**systems, **recorded, **_before(context, state, shipped), "shipped": shipped}, notes
+    return {**systems, **_before(context, state, shipped), "shipped": shipped}
 
 
 def _before(context: RunContext, state: RunState, shipped: Evaluation | None) -> Mapping[str, Evaluation]:
@@ -237,91 +221,3 @@ def _classic(context: RunContext, program: TurnProgram) -> TurnProgram | None:
         return None
     heads: dict[Stage, HeadPort[Any] | None] = {"select": head, "understand": None, "enhance": None}
     return program.with_policy("local").bind(embedder=embedder, heads=heads)
-
-
-def cascade_name(name: str) -> str:
-    """Name of the cascade of the local decider and a recorded language model."""
-    return f"local, then {name}"
-
-
-def recorded_rows(context: RunContext, state: RunState) -> tuple[dict[str, Evaluation], dict[str, str]]:
-    """Evaluate recorded language models on their test turns, alone and behind the local decider.
-
-    Returns:
-        The rows by name, and for each cascade what it does at other gates.
-    """
-    rows, notes = dict[str, Evaluation](), dict[str, str]()
-    test = {example.key: example for example in context.dataset.examples("test")}
-    for part in context.recipe.recorded:
-        try:
-            listed = Recording.read(part.folder).turns
-        except InputError as error:
-            context.progress.note(f"{part.name} is left out: {error.message}")
-            continue
-        examples = [test[key] for key in listed if key in test]
-        context.progress.phase(f"test: {part.name}, recorded", len(examples))
-        turns = _evaluate_recorded(context, part, examples)
-        if len(turns) < len(examples) or not turns:
-            context.progress.note(
-                f"{part.name}: {len(turns)} of {len(examples)} recorded turns have an answer to today's prompt"
-            )
-        if not turns:
-            continue
-        rows[part.name] = Evaluation(tuple(turns), seed=context.recipe.seed)
-        if (confidence := state.local.confidence) is not None:
-            name = cascade_name(part.name)
-            cascade, notes[name] = _cascade(state.local.trained.program, confidence, turns)
-            rows[name] = replace(rows[part.name], turns=tuple(cascade))
-    return rows, notes
-
-
-def _evaluate_recorded(context: RunContext, part: RecordedPart, examples: list[Example]) -> list[TurnResult]:
-    from jazzmine_dspy.lm import resolve_lm
-
-    program = TurnProgram(context.dataset.flows, policy=Policy(deciders=(("lm", None),)))
-    artifacts.bind_recall(program, context.recipe.embedder)
-    program.bind(lm=resolve_lm(f"{RECORDED_PREFIX}{part.folder}"))
-    turns: list[TurnResult] = []
-    for example in examples:
-        try:
-            turns += evaluate(program, [example]).turns
-        except Stale:
-            # The prompt has changed since the recording, so this turn has no answer.
-            continue
-    return turns
-
-
-def _cascade(
-    program: TurnProgram, confidence: ConfidenceFit, recorded: list[TurnResult]
-) -> tuple[list[TurnResult], str]:
-    """The turns of a cascade at the fitted gate, and a sentence on the cascade at other gates."""
-    first = {turn.example.key: turn for turn in evaluate(program, [each.example for each in recorded]).turns}
-    confidences = {
-        key: 1.0
-        if is_closed(turn)
-        else confidence.model.probability(features_of(turn.example.turn, program.registry, turn.decision))
-        for key, turn in first.items()
-        if turn.decision is not None
-    }
-
-    def at(gate: float) -> list[TurnResult]:
-        passing = {key: passes(first[key], each, gate) for key, each in confidences.items()}
-        return cascade_turns([*first.values()], recorded, passing)
-
-    ranked, right = sorted(confidences.values(), reverse=True), []
-    for share in _SHARES:
-        kept = round((1 - share) * len(ranked))
-        turns = at(ranked[kept - 1]) if kept else recorded
-        scores = [
-            turn.scores["commands_exact"].value or 0.0 for turn in turns if "commands_exact" in turn.scores
-        ]
-        right.append(sum(scores) / max(1, len(scores)))
-    sentence = (
-        f"if the language model answers {_per_cents(_SHARES)} % of them, {_per_cents(right)} % have all "
-        "commands right"
-    )
-    return at(confidence.gate.threshold), sentence
-
-
-def _per_cents(shares: Sequence[float]) -> str:
-    return ", ".join(f"{100 * share:.3g}" for share in shares)
