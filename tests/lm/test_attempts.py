@@ -162,7 +162,7 @@ def test_a_copy_and_another_address_are_asked_as_they_are(style: str) -> None:
         assert len(server.refused) == 1
         elsewhere = resolve_lm("openai/prod", api_base=other.address, api_key="k")
         assert asked_for(elsewhere, style).source == "lm"
-    assert asked_of(other, "max_completion_tokens", "temperature") == [(320, 0.0)]
+    assert asked_of(other, "max_completion_tokens", "temperature") == [(1024, 0.0)]
 
 
 # --- models that think -------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_an_answer_that_breaks_off_gets_more_room_once(style: str) -> None:
     assert record.degraded
     assert "breaks off" in str(record.cause)
     assert again.degraded
-    assert asked_of(server, "max_completion_tokens") == [(320,), (1280,)] * 2
+    assert asked_of(server, "max_completion_tokens") == [(1024,), (4096,)] * 2
 
 
 @pytest.mark.row("L1")

@@ -125,7 +125,7 @@ def test_a_refused_temperature_is_left_out_once(words: str, name: str, flavour: 
 @STYLES
 def test_what_was_left_out_in_vain_is_sent_again(style: str) -> None:
     """A gateway repeats the request in its errors, and so names all that it held."""
-    echo = "blocked: {messages: [...], temperature: 0, max_tokens: 320, max_completion_tokens: 320}"
+    echo = "blocked: {messages: [...], temperature: 0, max_tokens: 1024, max_completion_tokens: 1024}"
     with Refusing({"messages": echo}) as server:
         lm = resolve_lm("openai/x", api_base=server.address, api_key="k")
         record = asked_for(lm, style)
@@ -133,7 +133,7 @@ def test_what_was_left_out_in_vain_is_sent_again(style: str) -> None:
         assert len(server.calls) <= 4
         server.words = {}
         assert asked_for(lm, style).source == "lm"
-    assert asked_of(server, "temperature", "max_completion_tokens")[-1] == (0.0, 320)
+    assert asked_of(server, "temperature", "max_completion_tokens")[-1] == (0.0, 1024)
 
 
 class FakeAnthropic(ProviderServer):

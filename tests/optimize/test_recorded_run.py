@@ -28,7 +28,7 @@ FACTS = {
 }  # fmt: skip
 CHANGES: dict[str, Any] = {
     "sample": {"dev_a": 2, "dev_b": 2, "test": 2},
-    "demos": {"labeled": 1, "bootstrapped": 1, "candidates": 1, "attempts": 2},
+    "demos": {"labeled": 1, "bootstrapped": 1, "candidates": 1},
 }
 
 
@@ -75,7 +75,7 @@ def test_a_run_that_people_answer_is_repeated_from_its_recording(
 ) -> None:
     settings = {"api_base": address, "timeout": 600, "num_retries": 0}
     live = run_recipe(
-        tiny(optimizer="bootstrap", lm="openai/people/compile", lm_settings=settings, **CHANGES)
+        tiny(optimizer="bootstrap_random_search", lm="openai/people/compile", lm_settings=settings, **CHANGES)
     )
     prompts = {name: data for name, data in files_of(live.result.folder).items() if "program" in name}
     scores = json.loads((live.result.folder / "manifest.json").read_text("utf-8"))["candidates"]
@@ -85,7 +85,7 @@ def test_a_run_that_people_answer_is_repeated_from_its_recording(
     record(tmp_path / "people" / "recorded", kept, FACTS)
     (tmp_path / "program").rename(tmp_path / "first")
 
-    again = run_recipe(tiny(optimizer="bootstrap", lm=f"recording:{kept}", **CHANGES))
+    again = run_recipe(tiny(optimizer="bootstrap_random_search", lm=f"recording:{kept}", **CHANGES))
     manifest = json.loads((again.result.folder / "manifest.json").read_text("utf-8"))
     assert manifest["candidates"] == scores
     assert {
@@ -95,7 +95,7 @@ def test_a_run_that_people_answer_is_repeated_from_its_recording(
     answers = (kept / "answers.jsonl").read_text("utf-8").splitlines()
     (kept / "answers.jsonl").write_text("\n".join(answers[:-1]), "utf-8")
     with pytest.raises(Stale, match="1 request has no answer"):
-        run_recipe(tiny(optimizer="bootstrap", lm=f"recording:{kept}", **CHANGES))
+        run_recipe(tiny(optimizer="bootstrap_random_search", lm=f"recording:{kept}", **CHANGES))
 
 
 @pytest.mark.row("O12")
@@ -103,6 +103,6 @@ def test_a_run_that_people_answer_is_repeated_from_its_recording(
 def test_a_run_takes_no_model_that_answers_by_file(
     changes: dict[str, Any], tiny: Callable[..., Recipe], run_recipe: Any
 ) -> None:
-    recipe = tiny(optimizer="bootstrap", **{"lm": "openai/x", **changes})
+    recipe = tiny(optimizer="bootstrap_random_search", **{"lm": "openai/x", **changes})
     with pytest.raises(RecipeError, match=r"answers while the run waits.*answer_server"):
         run_recipe(recipe)

@@ -18,18 +18,18 @@ from jazzmine_dspy.optimize.optimizers.registry import (
 )
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.definitions import SECTIONS
 
 WORDS = "Decide what the customer of the library wants. Answer as the pelican would."
-FIELD = "The customer's words, pelican."
+HEADINGS = "".join(f"\n# {part.heading}" for part in SECTIONS)
 
 
 def _reworded(base: TurnProgram) -> TurnProgram:
-    """Other instructions, and another description of one field; no demonstrations."""
+    """Other instructions under the same headings; no demonstrations."""
     program = base.deepcopy()
     for name in program.active_predictors():
         predictor = program.predictor(name)
-        signature = predictor.signature.with_instructions(f"{WORDS} ({name})")
-        predictor.signature = signature.with_updated_fields("message", desc=FIELD)
+        predictor.signature = predictor.signature.with_instructions(f"{WORDS} ({name}){HEADINGS}")
     return program
 
 
@@ -76,9 +76,8 @@ def test_they_are_saved_loaded_and_sent(compiled: Any, scripts: Any) -> None:
     program.decide(text="put The Waves aside under my name")
     sent = [system_text(request) for request in lm.engine.requests]
     for name in program.active_predictors():
-        assert state[name]["signature"]["instructions"] == f"{WORDS} ({name})"
+        assert state[name]["signature"]["instructions"] == f"{WORDS} ({name}){HEADINGS}"
         assert any(f"{WORDS} ({name})" in text for text in sent), name
-    assert all(FIELD in text for text in sent)
     assert not any(demo_texts(request) for request in lm.engine.requests)
     asked = [request for request in compiled.requests if WORDS in system_text(request)]
     assert {system_text(request) for request in asked} == set(sent)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.models.commands import command
+from jazzmine_dspy.signatures.definitions import SECTIONS
 
 CAREFUL = "Work with the care of a cartographer."
 """What it writes into every instruction that it is asked for."""
@@ -96,8 +97,8 @@ def _meta(system: str) -> str:
     """What an optimizer's own prompts ask for: every field of theirs."""
     found = _MARK.search(system)
     names = re.findall(r"^\s*\d+\. `(\w+)`", found[1], re.M) if found else []
-    written = {name: f"{CAREFUL} ({name})" for name in names}
-    fields: dict[str, Any] = dict(written)
+    headings = "\n".join(f"# {part.heading}" for part in SECTIONS)
+    fields: dict[str, Any] = {name: f"{headings}\n{CAREFUL} ({name})" for name in names}
     if "module_advice" in names:
         fields["module_advice"] = dict.fromkeys(("fused", "enhance", "select", "understand"), CAREFUL)
     if "JSON object" in system:

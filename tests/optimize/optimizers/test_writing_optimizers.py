@@ -208,7 +208,7 @@ def test_a_teacher_writes_and_shows_and_the_student_answers(
     (candidate,), _ = run_optimizer(name, small(), base, student, teacher=teacher)
     assert teacher.engine.calls
     assert student.engine.calls
-    assert not [text for text in map(everything, student.engine.requests) if "JSON object:" not in text]
+    assert not [text for text in map(everything, student.engine.requests) if "Answer as JSON:" not in text]
     assert candidate.demonstrations()["fused"] or candidate.reworded(base)
 
 
