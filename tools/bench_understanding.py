@@ -160,8 +160,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of: {', '.join(SECTIONS)}")
     parser.add_argument("--add", action="store_true", help="keep what --out has of other sections")
     parser.add_argument("--program", default="support", help="name or folder of the program without an LM")
-    parser.add_argument("--ask", choices=list(with_lm.SYSTEMS), help="ask about all turns of a system, with --lm")
-    parser.add_argument("--facts", choices=list(with_lm.SYSTEMS), help="print what tools/record.py wants to be told")
+    parser.add_argument(
+        "--ask", choices=list(with_lm.SYSTEMS), help="ask about all turns of a system, with --lm"
+    )
+    parser.add_argument(
+        "--facts", choices=list(with_lm.SYSTEMS), help="print what tools/record.py wants to be told"
+    )
     parser.add_argument("--kind", default="a large language model, asked in batches", help="for --facts")
     parser.add_argument("--lm", help="for --ask: deferred:FOLDER?model=NAME")
     parser.add_argument(

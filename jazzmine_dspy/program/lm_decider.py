@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 from jazzmine_dspy.lm.dspy_api import AdapterParseError
 from jazzmine_dspy.models import Command
@@ -36,8 +36,7 @@ from jazzmine_dspy.program.lm_requests import (
 from jazzmine_dspy.program.local.decider import undenied
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.module import ProgramModule
-from jazzmine_dspy.program.render import CUT
-from jazzmine_dspy.program.retries import Retries, asked_again, retried
+from jazzmine_dspy.program.retries import Retries, asked_again, is_cut, retried
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, START, CommandAnswer
 from jazzmine_dspy.signatures.contract import CONTRACTS
@@ -188,7 +187,7 @@ class Draft:
     def take(self, predicted: Predicted) -> None:
         """Read the answer of a call into its stages."""
         rewrite = predicted.outputs.get("enhanced_query")
-        if _is_cut(rewrite, self.state.turn.text):
+        if is_cut(rewrite, self.state.turn.text):
             outputs = {**predicted.outputs, "enhanced_query": self.state.turn.text}
             predicted = replace(predicted, outputs=outputs)
         elapsed, calls = self.deadline.milliseconds() - self._began, predicted.calls
@@ -400,8 +399,3 @@ def _selection(
     mode = flow_mode(state.turn.text, known)
     selection = Selection(flows=known, mode=mode, reason=reason, candidates=candidates)
     return undenied(selection, state), tuple(invented)
-
-
-def _is_cut(rewrite: Any, text: str) -> bool:
-    """Whether a rewrite leaves out a part of the message."""
-    return isinstance(rewrite, str) and len(rewrite) < len(text) and CUT in rewrite and CUT not in text

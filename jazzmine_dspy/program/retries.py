@@ -6,12 +6,14 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import dspy
 
 from jazzmine_dspy.lm.engines import unwrap
 from jazzmine_dspy.models.decision import LMCall, StageRecord, Usage
 from jazzmine_dspy.program.lm_requests import PredictorCall
+from jazzmine_dspy.program.render import CUT
 
 SHARE = 0.04
 """Retries that each turn earns, next to the first one, so that the mean stays at 1.05 calls a turn."""
@@ -66,3 +68,8 @@ def retried(
     every = (*first.calls, *calls)
     update = {"retried": why, "calls": every, "usage": Usage.of(every)}
     return stands.model_copy(update={**update, "latency_ms": first.latency_ms + max(0.0, elapsed)})
+
+
+def is_cut(rewrite: Any, text: str) -> bool:
+    """Whether a rewrite leaves out a part of the message."""
+    return isinstance(rewrite, str) and len(rewrite) < len(text) and CUT in rewrite and CUT not in text

@@ -28,7 +28,7 @@ WRONG = {
     "is_cancellation": True,
     "is_continuation": False,
     "flows": [],
-    "commands": [{"type": "out_of_scope"}],
+    "commands": ["out_of_scope"],
 }
 
 
@@ -81,7 +81,7 @@ def garbage(request: Request) -> str:
     """Characters drawn by the request, now and then well-formed JSON of random content."""
     chance = random.Random(hashlib.sha256(canonical_json(chat_messages(request)).encode()).digest())
     if chance.random() < 0.5:
-        return "".join(chr(chance.randrange(32, 1000)) for _ in range(chance.randrange(200)))
+        return "".join(chr(chance.randrange(33, 1000)) for _ in range(1 + chance.randrange(200)))
     answer = WRONG | {
         "enhanced_query": "".join(chance.choices("abcdefgh ", k=30)) + "x",
         "sentiment_score": chance.uniform(-2, 2),

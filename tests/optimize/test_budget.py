@@ -93,7 +93,7 @@ def test_a_run_never_takes_more_tokens_and_always_leaves_a_program(
 def test_tokens_for_judging_and_the_report_are_kept_and_the_best_so_far_ships(
     tiny: Callable[..., Recipe], scripts: Any, run_recipe: Any
 ) -> None:
-    ran = run_recipe(tiny(budget={"tokens": 26_000}, sample={"test": 2}), scripts.lm_of("taught"))
+    ran = run_recipe(tiny(budget={"tokens": 21_000}, sample={"test": 2}), scripts.lm_of("taught"))
     manifest = ran.result.manifest
     assert 1 < len(manifest["candidates"]) < 5
     assert any("budget for compiling is spent" in note for note in ran.progress.notes)

@@ -39,6 +39,23 @@ def _request(messages: list[dict[str, str]]) -> Request:
     return Request(model="m", messages=spoken, system=system, config=Config())
 
 
+def _said(row: dict[str, Any], script: Callable[[Request], Any]) -> Any:
+    """What the script answers, of the fields that are asked for."""
+    answer, form = script(_request(row["messages"])), row.get("response_format")
+    if form is None:
+        return answer
+    fields = form["json_schema"]["schema"]["properties"]
+    said = {name: value for name, value in json.loads(answer).items() if name in fields}
+    return said | {"commands": [_written(each) for each in said["commands"]]}
+
+
+def _written(command: Any) -> Any:
+    """A command as the prompt has it written."""
+    if isinstance(command, str) or "name" not in command:
+        return command if isinstance(command, str) else command["type"]
+    return {command["type"]: command["name"]} | {key: command[key] for key in ("value",) if key in command}
+
+
 def _answer(desk: Desk, script: Callable[[Request], Any]) -> None:
     """Answer whatever is asked until the server stops, as people who see the requests alone."""
     while not desk.stopped:
@@ -47,9 +64,7 @@ def _answer(desk: Desk, script: Callable[[Request], Any]) -> None:
         desk.tick()
         for path in (desk.folder / "open").glob("*.jsonl"):
             rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-            lines = [
-                json.dumps({"id": row["id"], "answer": script(_request(row["messages"]))}) for row in rows
-            ]
+            lines = [json.dumps({"id": row["id"], "answer": _said(row, script)}) for row in rows]
             (desk.folder / "answers" / path.name).write_text("\n".join(lines) + "\n", "utf-8")
         desk.tick()
 

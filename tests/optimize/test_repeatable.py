@@ -77,7 +77,7 @@ def test_a_token_budget_stops_a_repeated_run_at_the_same_place(
 ) -> None:
     """The second run asks nothing: its answers are replayed, and take the tokens of the first time."""
     run_in, recipe_of = runner
-    recipe = recipe_of(scripts.LIBRARY, budget={"tokens": 26_000}, sample={"test": 2})
+    recipe = recipe_of(scripts.LIBRARY, budget={"tokens": 17_000}, sample={"test": 2})
     made = []
     for _ in range(2):
         lm = scripts.lm_of("taught")
@@ -90,7 +90,7 @@ def test_a_token_budget_stops_a_repeated_run_at_the_same_place(
 
 
 @pytest.mark.row("O6")
-@pytest.mark.parametrize("budget", [{"tokens": 26_000}, {"lm_calls": 40}, {"money": 0.06}], ids=str)
+@pytest.mark.parametrize("budget", [{"tokens": 17_000}, {"lm_calls": 40}, {"money": 0.06}], ids=str)
 def test_how_many_are_asked_at_once_changes_nothing(
     budget: dict[str, Any], runner: Any, files_of: Any, scripts: Any, tmp_path: Path
 ) -> None:

@@ -265,7 +265,7 @@ def test_a_recording_of_what_was_answered_is_replayed(people: Callable[..., Any]
     there.wait(lambda: len(there.desk.pending) == 1)
     there.close_batches()
     there.answer_all(lambda _: {"mood": "good"})
-    facts = dict.fromkeys(("name", "measured", "dataset", "part", "program", "wording", "kind", "rules"), "x")
+    facts = dict.fromkeys(("name", "measured", "dataset", "part", "program", "kind", "rules"), "x")
     record.record(there.folder / "recorded", tmp_path / "kept", {**facts, "date": "2026-11-29"})
     replay = resolve_lm(f"recording:{tmp_path / 'kept'}")
     assert replay("how are you?", **settings) == asked.result(LONG_S)

@@ -65,8 +65,11 @@ class Ground:
 
     @cached_property
     def others(self) -> Suite:
-        """Registries by other writers, which lie beside the suite."""
-        found = load_suite(self.suite_path.parent / "deciding")
+        """Registries by other writers; none where they are not beside the suite."""
+        beside = self.suite_path.parent / "deciding"
+        if not beside.is_dir():
+            return Suite(beside, {}, (), frozenset())
+        found = load_suite(beside)
         log_opening(found, REASON)
         return found
 
@@ -75,7 +78,9 @@ class Ground:
         """All registries that a large language model is asked about."""
         both = (self.unseen, self.others)
         held = {name: flows for each in both for name, flows in each.registries.items()}
-        return Suite(self.suite_path, held, tuple(one for each in both for one in each.conversations), frozenset(held))
+        return Suite(
+            self.suite_path, held, tuple(one for each in both for one in each.conversations), frozenset(held)
+        )
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -99,7 +104,6 @@ class Ground:
     def test_turns(self, n: int) -> list[Example]:
         """Turns of the shipped test part, from different conversations, drawn by seed."""
         return drawn_turns([(each.conversation_id, each) for each in self.test], n)
-
 
 
 def only(suite: Suite, names: Sequence[str] | set[str] | frozenset[str]) -> Suite:
@@ -133,9 +137,10 @@ def drawn_of_each(turns: Sequence[Staged], n: int) -> list[Staged]:
     held: dict[str, list[tuple[str, Staged]]] = defaultdict(list)
     for each in turns:
         held[each.conversation.registry].append((each.conversation.id, each))
-    found = [drawn_turns(held[name], share) for name, share in zip(sorted(held), shares(n, len(held)), strict=True)]
+    found = [
+        drawn_turns(held[name], share) for name, share in zip(sorted(held), shares(n, len(held)), strict=True)
+    ]
     return [each for group in found for each in group]
-
 
 
 def drawn_turns(of: Sequence[tuple[str, T]], n: int, seed: int = SEED) -> list[T]:

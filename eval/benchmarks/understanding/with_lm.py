@@ -24,7 +24,6 @@ TARGETS = {"others-turns": 0.95, "test-turns": 0.96}
 SYSTEMS = {"ours": "this project", "soni": "soni 0.3.0", "plain": "plain DSPy, ten lines"}
 
 
-
 class Sources:
     """Where each system's answers are from.
 

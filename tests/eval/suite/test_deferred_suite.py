@@ -51,7 +51,7 @@ def _said(body: dict[str, Any]) -> dict[str, Any]:
     known = {
         "enhanced_query": message, "sentiment_score": 0.0, "intent": "renew_card" if starts else "question",
         "entities": [], "is_cancellation": False, "is_continuation": bool(number),
-        "flows": [letters["renew_card"]] if starts else [], "commands": number,
+        "commands": [*([letters["renew_card"]] if starts else []), *number],
     }  # fmt: skip
     wanted = body["response_format"]["json_schema"]["schema"]["properties"]
     return {name: known[name] for name in wanted}

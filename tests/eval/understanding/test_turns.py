@@ -70,9 +70,10 @@ def test_what_is_asked_is_drawn_by_registry_and_stays_when_another_one_joins(tmp
     both = ground.Ground(folder, data, tmp_path)
     drawn = [each.key for each in both.suite_turns(4)]
     assert {key.split("/")[0] for key in drawn} == {"north-01", "north-02", "south-01", "south-02"}
-    whole = both.suite_conversations(2)
-    assert len({each.conversation.id for each in whole}) == 2
-    assert {each.conversation.registry for each in whole} == {"north", "south"}
+    assert both.others_turns(2) == []
+    small.suite(folder.parent / "deciding")
+    others = ground.Ground(folder, data, tmp_path)
+    assert {each.conversation.registry for each in others.others_turns(3)} == {"north", "south", "home"}
     tests = both.test_turns(9)
     assert len({each.conversation_id for each in tests}) == 9
     (folder / "unseen.txt").write_text("north\n", "utf-8")
