@@ -46,7 +46,8 @@ def _said(row: dict[str, Any], script: Callable[[Request], Any]) -> Any:
         return answer
     fields = form["json_schema"]["schema"]["properties"]
     said = {name: value for name, value in json.loads(answer).items() if name in fields}
-    return said | {"commands": [_written(each) for each in said["commands"]]}
+    names = [each["name"] for each in said.get("entities", ())]
+    return said | {"entities": names, "commands": [_written(each) for each in said["commands"]]}
 
 
 def _written(command: Any) -> Any:
