@@ -23,7 +23,7 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.recipe import Recipe
 
 FACTS = {
-    **dict.fromkeys(("measured", "dataset", "part", "program", "wording", "kind", "rules"), "the library"),
+    **dict.fromkeys(("measured", "dataset", "part", "program", "kind", "rules"), "the library"),
     "name": "library", "date": "2026-11-29",
 }  # fmt: skip
 CHANGES: dict[str, Any] = {

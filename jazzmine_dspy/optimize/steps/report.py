@@ -52,6 +52,7 @@ _GAINS = (
     ("shipped over base", "shipped", BASE),
 )
 
+
 def report(context: RunContext, state: RunState) -> RunState:
     """Save the program, evaluate it on the test turns, write its report, and complete the tracked run."""
     folder, recipe = context.folder, context.recipe

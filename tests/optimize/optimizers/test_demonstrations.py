@@ -87,7 +87,9 @@ def test_every_predictor_that_is_compiled_was_traced(
     shape: str, base: Any, dataset: Dataset, tiny: Callable[..., Recipe], scripts: Any, teacher_lm: Any
 ) -> None:
     recipe = tiny(shape=shape, demos={"labeled": 0, "bootstrapped": 2})
-    (candidate,) = bootstrapped(recipe, base(shape), dataset.examples("train"), teacher=scripts.lm_of("right"))
+    (candidate,) = bootstrapped(
+        recipe, base(shape), dataset.examples("train"), teacher=scripts.lm_of("right")
+    )
     augmented = {name for name, demo in _all_demos(candidate.program) if demo.get("augmented")}
     assert augmented == set(base(shape).active_predictors())
     assert augmented == ({"fused"} if shape == "fused" else {"enhance", "select", "understand"})
