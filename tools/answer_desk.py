@@ -5,7 +5,10 @@ The server is `answer_server.py`.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
+import os
 import re
 import threading
 import time
@@ -49,6 +52,36 @@ class Refusal(Exception):  # noqa: N818 - an answer of the server
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status, self.code = status, code
         super().__init__(message)
+
+
+@functools.cache
+def _encoding() -> Any:
+    if importlib.util.find_spec("tiktoken") is None:
+        return None
+    # LiteLLM brings the file that tiktoken would download.
+    if (found := importlib.util.find_spec("litellm")) is not None and found.submodule_search_locations:
+        place = Path(found.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers"
+        os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(place))
+    try:
+        return importlib.import_module("tiktoken").get_encoding("cl100k_base")
+    except Exception:
+        return None
+
+
+def count_tokens(text: str) -> int:
+    """Tokens by cl100k_base if tiktoken has it, else a quarter of the characters."""
+    encoding = _encoding()
+    return -(-len(text) // 4) if encoding is None else len(encoding.encode(text, disallowed_special=()))
+
+
+def completion(body: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The answer to a request as a provider gives it, with the tokens of messages, schema and answer."""
+    sent = sum(count_tokens(each["content"]) for each in body["messages"])
+    sent += count_tokens(json.dumps(body["response_format"])) if "response_format" in body else 0
+    answered = count_tokens(text)
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
+    return {"choices": [choice], "usage": usage}
 
 
 class Desk:
@@ -250,7 +283,13 @@ class Desk:
         append(
             self.folder / "recorded" / ANSWERS,
             *(
-                canonical_json({"custom_id": k, "content": text} | ({"by": by} if by else {}))
+                canonical_json(
+                    {
+                        "custom_id": k,
+                        "response": {"status_code": 200, "body": completion(self.bodies[k], text)},
+                    }
+                    | ({"by": by} if by else {})
+                )
                 for k, text, by in taken
             ),
         )

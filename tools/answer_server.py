@@ -12,9 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import importlib.util
 import json
-import os
 import select
 import socket
 import sys
@@ -27,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from answer_desk import PREFIX, ROLES, Desk, Refusal, batch_line
+from answer_desk import PREFIX, ROLES, Desk, Refusal, batch_line, completion
 
 MOST_BYTES = 2_000_000
 """Size of a request."""
@@ -118,19 +116,12 @@ class _Handler(BaseHTTPRequestHandler):
         if text is None:
             self.close_connection = True
             return
-        sent = sum(count_tokens(each["content"]) for each in body["messages"])
-        sent += count_tokens(json.dumps(body["response_format"])) if "response_format" in body else 0
-        answered = count_tokens(text)
-        message = {"role": "assistant", "content": text}
-        usage = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
-        self._send(
-            200,
-            {
-                "id": str(batch_line(body)["custom_id"]), "object": "chat.completion", "created": int(time.time()),
-                "model": request["model"], "usage": usage,
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            },
-        )  # fmt: skip
+        told = {
+            "id": str(batch_line(body)["custom_id"]),
+            "object": "chat.completion",
+            "created": int(time.time()),
+        }
+        self._send(200, {**told, "model": request["model"], **completion(body, text)})
 
     def _conversation(self, request: Mapping[str, Any]) -> str:
         """The conversation that the client names; empty if it names none."""
@@ -215,26 +206,6 @@ def _message(message: Mapping[str, Any]) -> dict[str, str]:
             raise Refusal(400, "invalid_request_error", "People are shown text only.")
         content = "".join(part["text"] for part in parts)
     return {"role": "system" if role == "developer" else role, "content": content}
-
-
-@functools.cache
-def _encoding() -> Any:
-    if importlib.util.find_spec("tiktoken") is None:
-        return None
-    # LiteLLM brings the file that tiktoken would download.
-    if (found := importlib.util.find_spec("litellm")) is not None and found.submodule_search_locations:
-        place = Path(found.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers"
-        os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(place))
-    try:
-        return importlib.import_module("tiktoken").get_encoding("cl100k_base")
-    except Exception:
-        return None
-
-
-def count_tokens(text: str) -> int:
-    """Tokens by cl100k_base if tiktoken has it, else a quarter of the characters."""
-    encoding = _encoding()
-    return -(-len(text) // 4) if encoding is None else len(encoding.encode(text, disallowed_special=()))
 
 
 def open_desks(
