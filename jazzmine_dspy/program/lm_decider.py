@@ -385,16 +385,15 @@ def _selection(
         by_letter.get(letter.strip().rstrip(".:").upper()) or by_id.get(letter.strip()) for letter in letters
     ]
     known = list(dict.fromkeys(name for name in names if name))
-    invented = [letter.strip()[:60] for letter, name in zip(letters, names, strict=True) if not name]
     # Half of a surrogate pair cannot be stored.
-    invented = [text.encode("utf-8", "replace").decode() for text in dict.fromkeys(invented)][:10]
+    said = [letter.strip()[:60].encode("utf-8", "replace").decode() for letter in letters]
+    invented = [*dict.fromkeys(text for text, name in zip(said, names, strict=True) if not name)][:10]
     if invented:
         log.warning("the language model named %d flows that were not offered", len(invented))
     if letters and not known:
         return None, tuple(invented)
     reason = _CHOSEN
-    if invented:
-        reason += f"; not offered: {', '.join(invented)[:200]}"
+    reason += f"; not offered: {', '.join(invented)[:200]}" if invented else ""
     candidates = [(one.name, one.score) for one in state.recalled[:CANDIDATES]]
     mode = flow_mode(state.turn.text, known)
     selection = Selection(flows=known, mode=mode, reason=reason, candidates=candidates)

@@ -60,7 +60,7 @@ class Saying(FakeOpenAI):
 class ThinkingFirst(FakeOpenAI):
     """A model whose thoughts count as part of the answer: so many tokens pass before its first word."""
 
-    def __init__(self, thoughts: int = 1000, most: int | None = None, **settings: Any) -> None:
+    def __init__(self, thoughts: int = 3000, most: int | None = None, **settings: Any) -> None:
         super().__init__(**{"flavour": "vllm", **settings})
         self.thoughts, self.most = thoughts, most
 
