@@ -25,7 +25,7 @@ def test_rows_of_a_random_model_collapse_and_it_does_not_ship(
     asked = [rows[name] for name in ("LM as written", "LM compiled") if name in rows]
     assert asked
     for row in asked:
-        assert row.crashed + row.degraded
+        assert row.crashed + row.degraded >= row.n / 3
         assert not [turn for turn in row.turns if _right_by_itself(turn)]
     asking = [each for each in result.manifest["programs"] if each["kind"] in ("lm", "cascade")]
     assert asking

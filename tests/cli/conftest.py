@@ -60,6 +60,10 @@ def _save(folder: Path, policy: Any, facts: dict[str, Any]) -> Path:
     from jazzmine_dspy.program.turn import TurnProgram
 
     program = TurnProgram(FlowRegistry.from_yaml(STARTER / "flows.yaml")).with_policy(policy)
+    if policy == "lm":
+        # Compiled, it asks in other words than another program.
+        written = program.fused.signature
+        program.fused.signature = written.with_instructions(f"{written.instructions}\nBe exact.")
     return save(program, folder, name=folder.name, facts=facts, run={})
 
 

@@ -29,7 +29,7 @@ from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools
 from jazzmine_dspy.optimize.recipe import Recipe, SearchPart
 from jazzmine_dspy.optimize.run import optimize
 from jazzmine_dspy.optimize.state import LocalFit, PromptsFit, RunState
-from jazzmine_dspy.optimize.steps.choose import choose
+from jazzmine_dspy.optimize.steps.choose import choose, served
 from jazzmine_dspy.optimize.steps.prompts import compile_prompts
 from jazzmine_dspy.program.turn import TurnProgram
 from trained_heads import heads_trained_once
@@ -173,7 +173,7 @@ def shipping(name: str) -> Any:
         ships = next(each for each in state.verdicts if name in (each.contender.name, each.contender.kind))
         local = ships.contender.local
         examples = local.trained.examples if local is not None else ()
-        return replace(state, chosen=ships, program=ships.contender.program, examples=examples)
+        return replace(state, chosen=ships, program=served(context, ships.contender), examples=examples)
 
     steps = tuple(chosen if step is choose else step for step in run_module.STEPS)
     return mock.patch.object(run_module, "STEPS", steps)

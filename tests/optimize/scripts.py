@@ -78,9 +78,9 @@ def wrong(request: Request) -> str:
 
 
 def garbage(request: Request) -> str:
-    """Characters drawn by the request, now and then well-formed JSON of random content."""
+    """Characters drawn by the request, one in four times well-formed JSON of random content."""
     chance = random.Random(hashlib.sha256(canonical_json(chat_messages(request)).encode()).digest())
-    if chance.random() < 0.5:
+    if chance.random() < 0.75:
         return "".join(chr(chance.randrange(33, 1000)) for _ in range(1 + chance.randrange(200)))
     answer = WRONG | {
         "enhanced_query": "".join(chance.choices("abcdefgh ", k=30)) + "x",

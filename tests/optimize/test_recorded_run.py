@@ -18,16 +18,20 @@ from answer_desk import Desk
 from answer_server import AnswerServer
 from record import record
 
+from jazzmine_dspy import load
+from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.awaiting import Stale
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.recipe import Recipe
+from jazzmine_dspy.optimize.steps import local
 
 FACTS = {
     **dict.fromkeys(("measured", "dataset", "part", "program", "kind", "rules"), "the library"),
     "name": "library", "date": "2026-11-29",
 }  # fmt: skip
 CHANGES: dict[str, Any] = {
-    "sample": {"dev_a": 2, "dev_b": 2, "test": 2},
+    "sample": {"dev_a": 4, "dev_b": 7, "test": 4},
+    "head": True,
     "demos": {"labeled": 1, "bootstrapped": 1, "candidates": 1},
 }
 
@@ -87,12 +91,23 @@ def address(tmp_path: Path, scripts: Any, library: Path) -> Iterator[str]:
 
 @pytest.mark.row("O12", "V10")
 def test_a_run_that_people_answer_is_repeated_from_its_recording(
-    tiny: Callable[..., Recipe], run_recipe: Any, tmp_path: Path, address: str, files_of: Any
+    tiny: Callable[..., Recipe],
+    run_recipe: Any,
+    tmp_path: Path,
+    address: str,
+    files_of: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    shipping: Any,
 ) -> None:
+    # Four folds and shares fewer, for time.
+    monkeypatch.setattr(local, "FOLDS", 2)
+    monkeypatch.setattr(local, "SHARES", (1 / 2,))
     settings = {"api_base": address, "timeout": 600, "num_retries": 0}
-    live = run_recipe(
-        tiny(optimizer="bootstrap_random_search", lm="openai/people/compile", lm_settings=settings, **CHANGES)
-    )
+    recipe = tiny(optimizer="bootstrap_random_search", **CHANGES)
+    asking = recipe.model_copy(update={"lm": "openai/people/compile", "lm_settings": settings})
+    with shipping("cascade"):
+        live = run_recipe(asking)
+    assert live.result.program.policy.names == ("local", "lm")
     prompts = {name: data for name, data in files_of(live.result.folder).items() if "program" in name}
     scores = json.loads((live.result.folder / "manifest.json").read_text("utf-8"))["candidates"]
     assert prompts
@@ -101,17 +116,29 @@ def test_a_run_that_people_answer_is_repeated_from_its_recording(
     record(tmp_path / "people" / "recorded", kept, FACTS)
     (tmp_path / "program").rename(tmp_path / "first")
 
-    again = run_recipe(tiny(optimizer="bootstrap_random_search", lm=f"recording:{kept}", **CHANGES))
+    repeated = recipe.model_copy(update={"lm": f"recording:{kept}"})
+    with shipping("cascade"):
+        again = run_recipe(repeated)
     manifest = json.loads((again.result.folder / "manifest.json").read_text("utf-8"))
     assert manifest["candidates"] == scores
     assert {
         name: data for name, data in files_of(again.result.folder).items() if "program" in name
     } == prompts
+    # The recording serves nobody: what the cascade did stands in a row of its own.
+    assert again.result.program.policy.names == ("local",)
+    first, second = (
+        {each.name: each.evaluation for each in ran.result.report.systems} for ran in (live, again)
+    )
+    alike = [
+        [turn.decision for turn in each.turns] for each in (first["shipped"], second["shipped, then the LM"])
+    ]
+    assert [one.commands for one in alike[0]] == [one.commands for one in alike[1]]
+    assert load(again.result.folder, lm=scripted_lm(lambda _: "{}")).policy.names == ("local", "lm")
 
     answers = (kept / "answers.jsonl").read_text("utf-8").splitlines()
     (kept / "answers.jsonl").write_text("\n".join(answers[:-1]), "utf-8")
     with pytest.raises(Stale, match="1 request has no answer"):
-        run_recipe(tiny(optimizer="bootstrap_random_search", lm=f"recording:{kept}", **CHANGES))
+        run_recipe(repeated)
 
 
 @pytest.mark.row("O12")

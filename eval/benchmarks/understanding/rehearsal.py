@@ -97,7 +97,7 @@ def staged(suite: Suite) -> list[Staged]:
         turns, held = _hold(suite, conversation, _lines(suite, conversation))
         natural = True
         for turn, result in zip(turns, held, strict=True):
-            found.append(Staged(conversation, result.number, turn, result.opening, natural))
+            found.append(Staged(conversation, result.number, turn, turn.flow is None, natural))
             natural = natural and not result.wrong
     return found
 

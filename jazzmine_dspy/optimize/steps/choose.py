@@ -10,6 +10,7 @@ from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
 from jazzmine_dspy.optimize.state import Contender, RunState, Verdict
 from jazzmine_dspy.optimize.steps.contenders import retrain_deciders
+from jazzmine_dspy.program.turn import TurnProgram
 
 PRICE = {"quality": 0.0, "cost": 0.02, "calls": 0.04}
 """Gain of the objective that one LM call a turn must bring, by the preference of the recipe."""
@@ -33,13 +34,24 @@ def choose(context: RunContext, state: RunState) -> RunState:
     context.progress.note(f"chosen: {ships.contender.name}")
     local = ships.contender.local
     examples = local.trained.examples if local is not None else ()
-    program = ships.contender.program
-    if context.recipe.lm.startswith(RECORDED_PREFIX) and ships.contender.kind == "cascade":
-        # Recorded answers serve nobody: the first decider ships, with its gate and the prompts of the second.
-        context.progress.note("recorded answers cannot be served: it asks a language model when one is given")
-        policy = program.policy
-        program = program.with_policy(policy.model_copy(update={"deciders": policy.deciders[:1]}))
+    program = served(context, ships.contender)
     return replace(state, verdicts=verdicts, chosen=ships, program=program, examples=examples)
+
+
+def served(context: RunContext, contender: Contender) -> TurnProgram:
+    """The program that ships for a contender.
+
+    Recorded answers serve no user. A cascade with them ships its local decider, with the gate and the compiled prompts
+    for the language model that ``load`` is given.
+    """
+    program = contender.program
+    if contender.kind != "cascade" or not context.recipe.lm.startswith(RECORDED_PREFIX):
+        return program
+    context.progress.note(
+        "recorded answers serve no user: local ships, and asks a model that load() is given"
+    )
+    deciders = (("local", dict(program.policy.deciders).get("local")),)
+    return program.with_policy(program.policy.model_copy(update={"deciders": deciders}))
 
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:

@@ -188,7 +188,7 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
         systems["LM as written"] = row("LM as written", uncompiled.program, sample, judge_lm=True, time=share)
         if best is not None:
             systems["LM compiled"] = row("LM compiled", best.program, sample, judge_lm=True)
-        if not ships_lm and program.policy.deciders[0][1] is not None:
+        if not ships_lm and dict(program.policy.deciders).get("local") is not None:
             systems[CASCADE] = row(CASCADE, program.with_policy("cascade"), sample, judge_lm=True)
     shipped = row("shipped", program, sample if ships_lm else test)
     return {**systems, **_before(context, state, shipped), "shipped": shipped}

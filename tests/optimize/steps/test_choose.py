@@ -25,6 +25,8 @@ from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.optimize.state import Contender, Kind, RunState
 from jazzmine_dspy.optimize.steps import choose as choose_module
 from jazzmine_dspy.optimize.steps.choose import choose
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.turn import TurnProgram
 
 HALF = [True, False] * 20
 ALL = [True] * 40
@@ -82,6 +84,24 @@ def choice_of(library: Any) -> Callable[..., RunState]:
         return state_after
 
     return chosen
+
+
+@pytest.mark.row("L1", "O12")
+@pytest.mark.parametrize(("lm", "deciders"), [("recording:kept", ["local"]), ("openai/x", ["local", "lm"])])
+def test_recorded_answers_serve_no_user(library: Any, lm: str, deciders: list[str]) -> None:
+    """A chosen cascade ships its local decider and its gate, and a language model that is given completes it."""
+    dataset = load_dataset(library)
+    recipe = Recipe.model_validate(
+        {"name": "check", "dataset": str(library), "objective": "flow_set_exact", "lm": lm}
+    )
+    context = RunContext(recipe, dataset, NullProgress(), Budget(recipe.budget))
+    policy = Policy(deciders=(("local", 0.7), ("lm", None)))
+    both = replace(contender("both", "cascade", ALL), program=TurnProgram(dataset.flows, policy=policy))
+    nothing = cast("Any", None)
+    ships = choose(context, RunState(nothing, nothing, nothing, contenders=(BASE, both))).program
+    assert [*ships.policy.names] == deciders
+    assert ships.policy.deciders[0] == ("local", 0.7)
+    assert ships.with_policy("cascade").policy.deciders == policy.deciders
 
 
 @pytest.fixture
