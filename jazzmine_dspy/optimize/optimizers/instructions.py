@@ -25,11 +25,11 @@ def headings(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.startswith("# ")]
 
 
-def tokens_of(text: str) -> int:
+def _tokens_in(text: str) -> int:
     """About how many tokens a text has.
 
     Example:
-        >>> tokens_of("Decide what the message asks for.")
+        >>> _tokens_in("Decide what the message asks for.")
         8
     """
     return len(text.encode()) // _BYTES
@@ -71,8 +71,8 @@ class InstructionRules:
         kept = headings(text)
         if lost := [heading for heading in headings(written) if heading not in kept]:
             return f"loses the heading {', '.join(map(repr, lost))}"
-        longest = max(self._max_tokens, tokens_of(written))
-        if (tokens := tokens_of(text)) > longest:
+        longest = max(self._max_tokens, _tokens_in(written))
+        if (tokens := _tokens_in(text)) > longest:
             return f"has about {tokens} tokens, more than {longest}"
         # How DSPy marks fields and chat templates separate messages.
         marker = re.compile(rf"\[\[\s*##|<\||</?(?:{'|'.join(map(re.escape, fields))})>")

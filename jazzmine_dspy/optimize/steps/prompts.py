@@ -100,7 +100,7 @@ def _fit(
             tried.append(result)
             is_leader = _leader(tried) is result
             context.best.prompts(result.name, result.score, result.program, best=is_leader)
-        tried = [replace(each, notes=(*each.notes, *lost_kinds(tried[0], each))) for each in tried]
+        tried = [replace(each, notes=(*each.notes, *_lost_kinds(tried[0], each))) for each in tried]
         best = chosen(context.recipe, tried, len(sample))
         if best is not None:
             context.best.prompts(best.name, best.score, best.program, best=True)
@@ -168,7 +168,7 @@ def chosen(recipe: Recipe, tried: Sequence[Tried], turns: int) -> Tried | None:
     return max(whole, key=worth)
 
 
-def lost_kinds(base: Tried, candidate: Tried) -> list[str]:
+def _lost_kinds(base: Tried, candidate: Tried) -> list[str]:
     """The kinds of commands that a candidate gets right on fewer turns than the prompts as written, in words.
 
     A score over all turns would not show what a rare kind loses.
