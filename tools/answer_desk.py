@@ -19,6 +19,7 @@ from typing import Any
 import jsonschema
 import portalocker
 
+from answer_readers import Readers, share_text, utterances
 from jazzmine_dspy.lm.deferred import ANSWERS, REQUESTS, append, batch_line, read_answers, read_rows
 from jazzmine_dspy.models.base import canonical_json
 
@@ -29,21 +30,15 @@ BATCH = 25
 INCOMPLETE_S = 10.0
 """Seconds after which a last line that is cut off counts as broken, if the file does not change."""
 
-#: What the user says in a prompt, as lines behind a name and as messages in JSON.
-_SPOKEN = re.compile(
-    r'^(?:[\w ]{1,24}:\s*"?){0,2}(?:user|customer|human|message)\s*:\s*(\S.*)$'
-    r'|"user",\s*"content":\s*"((?:[^"\\]|\\.)*)',
-    re.IGNORECASE | re.MULTILINE,
-)
 _HELP = """Answer each request on its own, by nothing but what stands in it. Answer batches of one role only: who
 reflects or sees feedback must not answer what is measured.
 
 Write one line for each request to `../answers/{name}.jsonl`; some lines now and others later are fine:
 
-    {{"id": "…", "answer": …}}
+    {{"id": "…", "by": "your name", "answer": …}}
 
-The answer is a JSON object where a schema is shown, else a text. Add `"by": "your name"`, and no reader can answer two
-roles by accident. Refused lines and their reasons appear in `../answers/{name}.problems.txt`."""
+The answer is a JSON object where a schema is shown, else a text. A name answers one role, and no message or
+conversation twice. Refused lines and their reasons appear in `../answers/{name}.problems.txt`."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer of the server
@@ -93,7 +88,7 @@ class Desk:
         most: Maximum of requests that are ever put to people here.
         quiet: Seconds without a new request after which a batch is closed that is not full.
         clock: Seconds of a monotonic clock.
-        readers: The role of each named reader, shared by all desks.
+        readers: What each named reader has answered, shared by all desks.
         note: Receives what a person at the terminal should know.
 
     Raises:
@@ -108,11 +103,11 @@ class Desk:
         most: int = 400,
         quiet: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
-        readers: dict[str, str] | None = None,
+        readers: Readers | None = None,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.folder, self.role, self.most, self.quiet = Path(folder), role, most, quiet
-        self._clock, self._note, self._readers = clock, note, {} if readers is None else readers
+        self._clock, self._note, self._readers = clock, note, readers or Readers()
         self.changed = threading.Condition()
         self.stopped = False
         self.pending: dict[str, tuple[dict[str, Any], frozenset[str]]] = {}
@@ -143,9 +138,9 @@ class Desk:
         self.answers = {
             key: text for key, (text, _, _) in read_answers(recorded, set(self.bodies) or None).items()
         }
-        for row in read_rows(recorded / ANSWERS).values():
-            if by := row.get("by"):
-                self._readers.setdefault(str(by), self.role)
+        for key, row in read_rows(recorded / ANSWERS).items():
+            if (by := row.get("by")) and key in self.bodies:
+                self._readers.note(str(by), self.role, (str(self.folder), key), self.bodies[key])
         self._keys = {short_id(key): key for key in self.bodies}
         self.batches: dict[str, set[str]] = {}
         for path in (self.folder / "open").glob("*.jsonl"):
@@ -288,13 +283,12 @@ class Desk:
                         "custom_id": k,
                         "response": {"status_code": 200, "body": completion(self.bodies[k], text)},
                     }
-                    | ({"by": by} if by else {})
+                    | {"by": by}
                 )
                 for k, text, by in taken
             ),
         )
         self.answers |= {key: text for key, text, _ in taken}
-        self._readers |= {by: self.role for _, _, by in taken if by}
         self._files[path] = (mark, since, waits)
         report = path.with_suffix(".problems.txt")
         if problems:
@@ -313,10 +307,13 @@ class Desk:
         before = self.answers.get(key, next((each for k, each, _ in taken if k == key), None))
         if before is not None:
             return "" if before == text else f"{row['id']} is answered already; the first answer counts"
-        if (other := self._readers.get(by, self.role)) != self.role:
-            return f"{by} has answered the role {other}: another reader must answer {self.role}"
+        batch = next((keys for keys in self.batches.values() if key in keys), set())
+        beside = {(str(self.folder), each) for each in batch}
+        if problem := self._readers.problem(by, self.role, beside, self.bodies[key]):
+            return problem if not by else f"{row['id']}: {problem}"
         if problem := unfit(text, schema_of(self.bodies[key])):
             return f"{row['id']}: {problem}"
+        self._readers.note(by, self.role, (str(self.folder), key), self.bodies[key])
         taken.append((key, text, by))
         return ""
 
@@ -329,20 +326,6 @@ def short_id(key: str) -> str:
 def schema_of(body: Mapping[str, Any]) -> Any:
     """The schema of the answer; None where any text will do."""
     return (body.get("response_format") or {}).get("json_schema", {}).get("schema")
-
-
-def utterances(body: Mapping[str, Any]) -> frozenset[str]:
-    """The beginnings of what the user says in a request; turns of one conversation share at least one of them."""
-    last = next((each["content"] for each in reversed(body["messages"]) if each["role"] == "user"), "")
-    spoken = (
-        " ".join((one or other).strip(' ".…').casefold().split()) for one, other in _SPOKEN.findall(last)
-    )
-    return frozenset(text[:20] for text in spoken if len(text) >= 12)
-
-
-def share_text(marks: Collection[str], others: Collection[str]) -> bool:
-    """Whether one text of each begins with the other, since prompts cut what was said earlier."""
-    return any(one.startswith(other) or other.startswith(one) for one in marks for other in others)
 
 
 def unfit(text: str, schema: Any) -> str:

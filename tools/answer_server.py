@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from answer_desk import PREFIX, ROLES, Desk, Refusal, batch_line, completion
+from answer_readers import Readers
 
 MOST_BYTES = 2_000_000
 """Size of a request."""
@@ -226,7 +227,7 @@ def open_desks(
                 409, "mixed_roles", f"{each!r}: each role has one folder, and each folder one role."
             )
         folders[role] = Path(folder)
-    readers: dict[str, str] = {}
+    readers = Readers()
     return {
         role: Desk(folder, role, readers=readers, note=note, **settings) for role, folder in folders.items()
     }

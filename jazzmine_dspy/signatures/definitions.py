@@ -49,7 +49,7 @@ SECTIONS = (
     ),
     Section(
         "Rewrite", frozenset(["enhanced_query"]),
-        "Copy a complete message exactly; else just name what is missing or referred to.",
+        "As finally meant: drop what it takes back, name what is missing or referred to, copy the rest exactly.",
     ),
 )  # fmt: skip
 """The instructions, section by section: what an optimizer may write anew, under the same headings."""

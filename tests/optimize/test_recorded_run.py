@@ -69,7 +69,7 @@ def _answer(desk: Desk, script: Callable[[Request], Any]) -> None:
         desk.tick()
         for path in (desk.folder / "open").glob("*.jsonl"):
             rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-            lines = [json.dumps({"id": row["id"], "answer": _said(row, script)}) for row in rows]
+            lines = [json.dumps({"id": row["id"], "by": path.stem, "answer": _said(row, script)}) for row in rows]
             (desk.folder / "answers" / path.name).write_text("\n".join(lines) + "\n", "utf-8")
         desk.tick()
 

@@ -12,7 +12,8 @@ from typing import Any
 import dspy
 import httpx
 import pytest
-from answer_desk import BATCH, Desk, Refusal, share_text, utterances
+from answer_desk import BATCH, Desk, Refusal
+from answer_readers import Readers, share_text, utterances
 from answer_server import AnswerServer, main, open_desks
 
 from jazzmine_dspy.lm import resolve_lm
@@ -39,7 +40,7 @@ def test_a_language_model_is_answered_from_a_folder(people: Callable[..., Any]) 
     assert "how are you?" in page
     assert '"enum": ["good", "bad"]' in page
     assert row["messages"] == [{"role": "user", "content": "how are you?"}]
-    there.write(name, json.dumps({"id": row["id"], "answer": {"mood": "good"}}) + "\n")
+    there.write(name, json.dumps({"id": row["id"], "by": "Ada", "answer": {"mood": "good"}}) + "\n")
     assert json.loads(asked.result(LONG_S)[0]) == {"mood": "good"}
     usage = there.lm.history[-1]["usage"]
     assert 5 < usage["prompt_tokens"] < 100
@@ -107,7 +108,7 @@ def test_no_batch_has_two_turns_of_a_conversation(people: Callable[..., Any]) ->
 def test_what_tells_turns_of_a_conversation() -> None:
     marks = [utterances({"messages": [{"role": "user", "content": text}]}) for text in TURNS]
     assert all(share_text(marks[0], other) for other in marks[1:])
-    as_json = '{"messages": [{"role": "user", "content": "I would like to send back a \\"lamp\\""}]}'
+    as_json = '{"messages": [{"role": "user", "content": "I would like to send back a lamp, please, a \\"big\\" one"}]}'
     assert share_text(marks[0], utterances({"messages": [{"role": "user", "content": as_json}]}))
     other = utterances(
         {"messages": [{"role": "user", "content": _turn('user: "yes"', "when do you close?")}]}
@@ -127,12 +128,12 @@ def test_broken_answers_are_refused_with_the_reason(people: Callable[..., Any]) 
     there.close_batches()
     ((name, rows),) = there.open().items()
     ids = [row["id"] for row in rows]
-    good = json.dumps({"id": ids[0], "answer": {"mood": "bad"}})
+    good = json.dumps({"id": ids[0], "by": "Ada", "answer": {"mood": "bad"}})
     lines = [
         good,
         good.replace("bad", "good"),
-        json.dumps({"id": ids[1], "answer": {"mood": "so so"}}),
-        json.dumps({"id": "nobody", "answer": "x"}),
+        json.dumps({"id": ids[1], "by": "Ada", "answer": {"mood": "so so"}}),
+        json.dumps({"id": "nobody", "by": "Ada", "answer": "x"}),
         json.dumps({"id": ids[2]}),
         "not json",
     ]
@@ -144,7 +145,7 @@ def test_broken_answers_are_refused_with_the_reason(people: Callable[..., Any]) 
     ):
         assert part in line
     assert list(there.open()) == [name], "two are open"
-    whole = [good, *(json.dumps({"id": each, "answer": '{"mood": "good"}'}) for each in ids[1:])]
+    whole = [good, *(json.dumps({"id": each, "by": "Ada", "answer": '{"mood": "good"}'}) for each in ids[1:])]
     there.write(name, "\n".join(whole) + "\n")
     assert not path.with_suffix(".problems.txt").exists()
     moods = sorted(json.loads(each.result(LONG_S)[0])["mood"] for each in asked)
@@ -156,7 +157,7 @@ def test_a_line_that_is_being_written_waits(people: Callable[..., Any]) -> None:
     asked = there.ask("hello")
     there.close_batches()
     ((name, (row,)),) = there.open().items()
-    line = json.dumps({"id": row["id"], "answer": "fine"})
+    line = json.dumps({"id": row["id"], "by": "Ada", "answer": "fine"})
     path = there.write(name, line[:-8])
     assert not path.with_suffix(".problems.txt").exists()
     there.clock.now += 60
@@ -172,7 +173,7 @@ def test_a_stopped_server_loses_nothing(people: Callable[..., Any]) -> None:
     first.close_batches()
     ((name, rows),) = first.open().items()
     texts = {row["messages"][0]["content"]: row["id"] for row in rows}
-    first.write(name, json.dumps({"id": texts["one"], "answer": "1"}) + "\n")
+    first.write(name, json.dumps({"id": texts["one"], "by": "Ada", "answer": "1"}) + "\n")
     assert answered.result(LONG_S) == ["1"]
     unseen = first.ask("three")
     first.server.stop()
@@ -181,7 +182,7 @@ def test_a_stopped_server_loses_nothing(people: Callable[..., Any]) -> None:
             each.result(LONG_S)
     # Written while no server runs.
     with (first.folder / "answers" / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"id": texts["two"], "answer": "2"}) + "\n")
+        file.write(json.dumps({"id": texts["two"], "by": "Ada", "answer": "2"}) + "\n")
     again = people()
     assert again.lm("one") == ["1"]
     assert again.lm("two") == ["2"]
@@ -228,18 +229,69 @@ def test_a_folder_has_one_role(people: Callable[..., Any], tmp_path: Path) -> No
             open_desks([str(tmp_path / each) if "=" not in each else each for each in named])
 
 
-def test_a_reader_answers_one_role(people: Callable[..., Any], tmp_path: Path) -> None:
-    readers: dict[str, str] = {}
+def _answer(there: Any, text: str, by: str) -> tuple[Path, Any]:
+    asked = there.ask(text)
+    there.close_batches()
+    name, rows = next((n, r) for n, r in there.open().items() if r[0]["messages"][-1]["content"] == text)
+    line = {"id": rows[0]["id"], "answer": "fine"} | ({"by": by} if by else {})
+    return there.write(name, json.dumps(line) + "\n"), asked
+
+
+def _problems(path: Path) -> str:
+    report = path.with_suffix(".problems.txt")
+    return report.read_text("utf-8") if report.exists() else ""
+
+
+def test_a_reader_answers_one_role(people: Callable[..., Any]) -> None:
+    readers = Readers()
     reflect = people("reflect", role="reflect", readers=readers)
     measure = people("measure", role="measure", readers=readers)
-    for there in (reflect, measure):
-        asked = there.ask("hello")
+    _answer(reflect, "hello", "Ada")
+    path, asked = _answer(measure, "hello", "Ada")
+    assert "Ada has answered the role reflect" in _problems(path)
+    path.write_text(path.read_text("utf-8").replace("Ada", "Bob"), "utf-8")
+    measure.desk.tick()
+    assert not _problems(path)
+    assert asked.result(LONG_S) == ["fine"]
+
+
+def test_an_answer_names_its_reader(people: Callable[..., Any]) -> None:
+    path, asked = _answer(people(), "hello", "")
+    assert 'add "by"' in _problems(path)
+    assert not asked.done()
+
+
+def test_a_reader_answers_no_conversation_twice(people: Callable[..., Any]) -> None:
+    there = people()
+    path, _ = _answer(there, TURNS[0], "Ada")
+    assert not _problems(path)
+    for number in (1, 2):
+        path, asked = _answer(there, TURNS[number], "Ada")
+        assert "another turn of its conversation" in _problems(path)
+    there.server.stop()
+    assert asked.exception(LONG_S) is not None
+    again = people()
+    line = path.read_text("utf-8")
+    path.write_text(line.replace("Ada", "Bob"), "utf-8")
+    again.desk.tick()
+    assert not _problems(path), "another reader may"
+
+
+@pytest.mark.parametrize("text", [TURNS[0], _turn("none", "yes")])
+def test_a_reader_answers_no_message_under_two_instructions(people: Callable[..., Any], text: str) -> None:
+    there = people()
+
+    def put(instruction: str) -> str:
+        messages = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
+        before = len(there.desk.pending)
+        there.pool.submit(_post, there, {"model": "people/compile", "messages": messages})
+        there.wait(lambda: len(there.desk.pending) > before)
         there.close_batches()
         ((name, (row,)),) = there.open().items()
-        path = there.write(name, json.dumps({"id": row["id"], "answer": "fine", "by": "Ada"}) + "\n")
-    assert "Ada has answered the role reflect" in path.with_suffix(".problems.txt").read_text("utf-8")
-    there.write(name, json.dumps({"id": row["id"], "answer": "fine", "by": "Bob"}) + "\n")
-    assert asked.result(LONG_S) == ["fine"]
+        return _problems(there.write(name, json.dumps({"id": row["id"], "by": "Ada", "answer": "fine"}) + "\n"))
+
+    assert not put("Say what it means.")
+    assert "Ada has answered this message" in put("Say what it means in one word.")
 
 
 def test_the_number_of_answers_is_limited(people: Callable[..., Any]) -> None:
