@@ -68,13 +68,7 @@ async def test_recorded_answers_state_the_facts() -> None:
         if facts := broken_facts(case, outcome.message):
             broken[case["id"]] = (outcome.message.enhanced_message, facts)
     assert len(read_rows(RECORDING / ANSWERS)) == 40
-    # Five of 40 are wrong. Messages that correct themselves are copied or taken for a retraction, as the prompt says
-    # "copy a complete message exactly"; the kettle is named once more; another room starts a new topic.
-    wrong = {
-        "correction-day",
-        "correction-order-number",
-        "correction-two-items",
-        "other-one-laptop",
-        "other-one-twin-room",
-    }
+    # Three of 40 are wrong, all by a flag: what is changed of an order and of a room is taken for a new topic, and a
+    # corrected day for no retraction.
+    wrong = {"correction-day", "other-one-twin-room", "pronoun-it-order"}
     assert set(broken) == wrong, broken
