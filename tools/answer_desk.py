@@ -37,8 +37,8 @@ Write one line for each request to `../answers/{name}.jsonl`; some lines now and
 
     {{"id": "…", "by": "your name", "answer": …}}
 
-The answer is a JSON object where a schema is shown, else a text. A name answers one role, and no message or
-conversation twice. Refused lines and their reasons appear in `../answers/{name}.problems.txt`."""
+The answer is a JSON object where a schema is shown, else a text. A name answers one role under one instruction,
+and no two turns of a conversation. Refused lines and their reasons appear in `../answers/{name}.problems.txt`."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer of the server

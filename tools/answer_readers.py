@@ -1,4 +1,4 @@
-"""Who answers: a reader has one role, and answers no two requests of one conversation."""
+"""Who answers: a reader has one role and one instruction, and answers no two turns of a conversation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _SPOKEN = re.compile(
 
 def utterances(body: Mapping[str, Any]) -> frozenset[str]:
     """The beginnings of what the user says in a request; turns of one conversation share at least one of them."""
+    last = next((str(each["content"]) for each in reversed(body["messages"]) if each["role"] == "user"), "")
     spoken = (
         " ".join((one or other).strip(' ".…').casefold().split())
-        for one, other in _SPOKEN.findall(_last(body))
+        for one, other in _SPOKEN.findall(last)
     )
     return frozenset(text[:40] for text in spoken if len(text) >= 12)
 
@@ -28,26 +29,24 @@ def share_text(marks: Collection[str], others: Collection[str]) -> bool:
     return any(one.startswith(other) or other.startswith(one) for one in marks for other in others)
 
 
-def _last(body: Mapping[str, Any]) -> str:
-    return next((str(each["content"]) for each in reversed(body["messages"]) if each["role"] == "user"), "")
-
-
 class Readers:
     """What each named reader has answered, in all folders of a server.
 
-    Whoever has met a message under one instruction answers it under another as before; whoever has met a later turn
-    knows how an earlier one was understood.
+    Whoever has met one instruction answers another better than that one alone would make it; whoever has met a later
+    turn knows how an earlier one was understood.
     """
 
     def __init__(self) -> None:
         self._roles: dict[str, str] = {}
+        self._instructions: dict[str, tuple[str, ...]] = {}
         self._met: dict[str, dict[tuple[str, str], frozenset[str]]] = {}
         """Of each reader the marks of each request, by folder and key."""
 
     def note(self, by: str, role: str, request: tuple[str, str], body: Mapping[str, Any]) -> None:
         """A reader has answered a request: folder and key."""
         self._roles.setdefault(by, role)
-        self._met.setdefault(by, {})[request] = utterances(body) | {f"={_last(body)}"}
+        self._instructions.setdefault(by, _instruction(body))
+        self._met.setdefault(by, {})[request] = utterances(body)
 
     def problem(self, by: str, role: str, beside: Collection[tuple[str, str]], body: Mapping[str, Any]) -> str:
         """Why a reader must not answer a request; empty if nothing speaks against it.
@@ -62,8 +61,15 @@ class Readers:
             return 'names no reader; add "by": "your name"'
         if (other := self._roles.get(by, role)) != role:
             return f"{by} has answered the role {other}: another reader must answer {role}"
-        own = utterances(body) | {f"={_last(body)}"}
+        if role == "reflect":
+            return ""
+        if self._instructions.get(by, _instruction(body)) != _instruction(body):
+            return f"{by} has answered under another instruction: it is for another reader"
         met = (marks for request, marks in self._met.get(by, {}).items() if request not in beside)
-        if role != "reflect" and any(share_text(own, marks) for marks in met):
-            return f"{by} has answered this message, or another turn of its conversation: it is for another reader"
+        if any(share_text(utterances(body), marks) for marks in met):
+            return f"{by} has answered another turn of the conversation: it is for another reader"
         return ""
+
+
+def _instruction(body: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(each["content"]) for each in body["messages"] if each["role"] == "system")

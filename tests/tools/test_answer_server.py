@@ -267,7 +267,7 @@ def test_a_reader_answers_no_conversation_twice(people: Callable[..., Any]) -> N
     assert not _problems(path)
     for number in (1, 2):
         path, asked = _answer(there, TURNS[number], "Ada")
-        assert "another turn of its conversation" in _problems(path)
+        assert "another turn of the conversation" in _problems(path)
     there.server.stop()
     assert asked.exception(LONG_S) is not None
     again = people()
@@ -277,21 +277,22 @@ def test_a_reader_answers_no_conversation_twice(people: Callable[..., Any]) -> N
     assert not _problems(path), "another reader may"
 
 
-@pytest.mark.parametrize("text", [TURNS[0], _turn("none", "yes")])
-def test_a_reader_answers_no_message_under_two_instructions(people: Callable[..., Any], text: str) -> None:
+def test_a_reader_answers_under_one_instruction(people: Callable[..., Any]) -> None:
     there = people()
 
-    def put(instruction: str) -> str:
+    def put(instruction: str, text: str) -> str:
         messages = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
         before = len(there.desk.pending)
         there.pool.submit(_post, there, {"model": "people/compile", "messages": messages})
         there.wait(lambda: len(there.desk.pending) > before)
         there.close_batches()
-        ((name, (row,)),) = there.open().items()
+        name, (row,) = max(there.open().items())
         return _problems(there.write(name, json.dumps({"id": row["id"], "by": "Ada", "answer": "fine"}) + "\n"))
 
-    assert not put("Say what it means.")
-    assert "Ada has answered this message" in put("Say what it means in one word.")
+    assert not put("Say what it means.", "yes")
+    assert not put("Say what it means.", "no")
+    for text in ("yes", "a third message"):
+        assert "Ada has answered under another instruction" in put("Say what it means in one word.", text)
 
 
 def test_the_number_of_answers_is_limited(people: Callable[..., Any]) -> None:
