@@ -12,14 +12,14 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import portalocker
+from answer_readers import Readers, instruction, share_text, utterances
 
-from answer_readers import Readers, share_text, utterances
 from jazzmine_dspy.lm.deferred import ANSWERS, REQUESTS, append, batch_line, read_answers, read_rows
 from jazzmine_dspy.models.base import canonical_json
 
@@ -216,10 +216,12 @@ class Desk:
             self.changed.notify_all()
 
     def _next_batch(self) -> list[str]:
-        """The oldest requests, no two of one conversation."""
+        """The oldest requests of one instruction, no two of one conversation; any that ask to reflect."""
         batch, marks = list[str](), set[str]()
-        for key, (_, own) in self.pending.items():
-            if len(batch) < BATCH and (self.role == "reflect" or not share_text(marks, own)):
+        first = instruction(next(iter(self.pending.values()))[0])
+        for key, (body, own) in self.pending.items():
+            fits = self.role == "reflect" or (instruction(body) == first and not share_text(marks, own))
+            if len(batch) < BATCH and fits:
                 batch.append(key)
                 marks |= own
         return sorted(batch)

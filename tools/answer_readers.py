@@ -18,8 +18,7 @@ def utterances(body: Mapping[str, Any]) -> frozenset[str]:
     """The beginnings of what the user says in a request; turns of one conversation share at least one of them."""
     last = next((str(each["content"]) for each in reversed(body["messages"]) if each["role"] == "user"), "")
     spoken = (
-        " ".join((one or other).strip(' ".…').casefold().split())
-        for one, other in _SPOKEN.findall(last)
+        " ".join((one or other).strip(' ".…').casefold().split()) for one, other in _SPOKEN.findall(last)
     )
     return frozenset(text[:40] for text in spoken if len(text) >= 12)
 
@@ -45,10 +44,12 @@ class Readers:
     def note(self, by: str, role: str, request: tuple[str, str], body: Mapping[str, Any]) -> None:
         """A reader has answered a request: folder and key."""
         self._roles.setdefault(by, role)
-        self._instructions.setdefault(by, _instruction(body))
+        self._instructions.setdefault(by, instruction(body))
         self._met.setdefault(by, {})[request] = utterances(body)
 
-    def problem(self, by: str, role: str, beside: Collection[tuple[str, str]], body: Mapping[str, Any]) -> str:
+    def problem(
+        self, by: str, role: str, beside: Collection[tuple[str, str]], body: Mapping[str, Any]
+    ) -> str:
         """Why a reader must not answer a request; empty if nothing speaks against it.
 
         Args:
@@ -63,7 +64,7 @@ class Readers:
             return f"{by} has answered the role {other}: another reader must answer {role}"
         if role == "reflect":
             return ""
-        if self._instructions.get(by, _instruction(body)) != _instruction(body):
+        if self._instructions.get(by, instruction(body)) != instruction(body):
             return f"{by} has answered under another instruction: it is for another reader"
         met = (marks for request, marks in self._met.get(by, {}).items() if request not in beside)
         if any(share_text(utterances(body), marks) for marks in met):
@@ -71,5 +72,6 @@ class Readers:
         return ""
 
 
-def _instruction(body: Mapping[str, Any]) -> tuple[str, ...]:
+def instruction(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """The system messages of a request."""
     return tuple(str(each["content"]) for each in body["messages"] if each["role"] == "system")

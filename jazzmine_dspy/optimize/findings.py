@@ -34,6 +34,8 @@ from jazzmine_dspy.signatures.adapter import DecisionAdapter
 
 _ENHANCEMENT = ("entity_f1", "entity_recall_in_rewrite", "sentiment_macro_f1", "topic_shift_f1")
 _CHANGES = 6
+CASCADE = "shipped, then the LM"
+"""Row of the cascade of a program that ships without a language model."""
 
 
 def difference(
@@ -52,11 +54,21 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
         return "The run ended before its program was tried on the test turns."
     calls = shipped.usage["lm_calls_per_turn"]
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
+    if (asked := state.systems.get(CASCADE)) is not None and (
+        score_then := asked.metrics.get(metric)
+    ) is not None:
+        asks += (
+            f"; with one {_per_cent(score_then.value)} % on {score_then.n} turns, "
+            f"{asked.usage['lm_calls_per_turn']:.2f} calls a turn"
+        )
     by = state.ships
-    if state.base_ships:
-        by = "the base program: no compiled program has a higher expected gain"
-    elif state.stays:
-        by = "the same program as before: no other one has a higher expected gain"
+    if state.base_ships or state.stays:
+        by = (
+            "the base program: no compiled program"
+            if state.base_ships
+            else "the same program as before: no other one"
+        )
+        by += " has a higher expected gain"
     gain = difference(state.systems, "shipped", BASE, metric)
     over_base = ""
     if gain is not None and not state.base_ships:
@@ -65,12 +77,16 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
         )
         if gain.low is None or gain.high is None or gain.low <= 0 <= gain.high:
             over_base += ", which may be chance"
-    outage = " The language model did not answer, so no program that asks it was judged."
     told = ((each.contender.name, lack_of_turns(context, each)) for each in state.verdicts)
     lacking = next((f" {name} was {words}." for name, words in told if state.base_ships and words), "")
     return (
         f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {by}"
-        f"{over_base}; {asks}.{lacking}" + (outage if state.unanswered else "")
+        f"{over_base}; {asks}.{lacking}"
+        + (
+            " The language model did not answer, so no program that asks it was judged."
+            if state.unanswered
+            else ""
+        )
     )
 
 

@@ -69,7 +69,9 @@ def _answer(desk: Desk, script: Callable[[Request], Any]) -> None:
         desk.tick()
         for path in (desk.folder / "open").glob("*.jsonl"):
             rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-            lines = [json.dumps({"id": row["id"], "by": path.stem, "answer": _said(row, script)}) for row in rows]
+            lines = [
+                json.dumps({"id": row["id"], "by": path.stem, "answer": _said(row, script)}) for row in rows
+            ]
             (desk.folder / "answers" / path.name).write_text("\n".join(lines) + "\n", "utf-8")
         desk.tick()
 
@@ -133,6 +135,9 @@ def test_a_run_that_people_answer_is_repeated_from_its_recording(
         [turn.decision for turn in each.turns] for each in (first["shipped"], second["shipped, then the LM"])
     ]
     assert [one.commands for one in alike[0]] == [one.commands for one in alike[1]]
+    with_one = second["shipped, then the LM"]
+    share = 100 * with_one.metrics[recipe.objective].value
+    assert f"no language model is asked; with one {share:.1f} % on 4 turns" in again.result.report.verdict
     assert load(again.result.folder, lm=scripted_lm(lambda _: "{}")).policy.names == ("local", "lm")
 
     answers = (kept / "answers.jsonl").read_text("utf-8").splitlines()

@@ -80,7 +80,11 @@ class People:
         """Answer whatever is open."""
         for name, rows in self.open().items():
             self.write(
-                name, "".join(json.dumps({"id": row["id"], "by": f"reader of {name}", "answer": answer(row)}) + "\n" for row in rows)
+                name,
+                "".join(
+                    json.dumps({"id": row["id"], "by": f"reader of {name}", "answer": answer(row)}) + "\n"
+                    for row in rows
+                ),
             )
 
 

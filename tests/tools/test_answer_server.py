@@ -287,7 +287,22 @@ def test_a_reader_answers_under_one_instruction(people: Callable[..., Any]) -> N
         there.wait(lambda: len(there.desk.pending) > before)
         there.close_batches()
         name, (row,) = max(there.open().items())
-        return _problems(there.write(name, json.dumps({"id": row["id"], "by": "Ada", "answer": "fine"}) + "\n"))
+        return _problems(
+            there.write(name, json.dumps({"id": row["id"], "by": "Ada", "answer": "fine"}) + "\n")
+        )
+
+    with_two = [
+        ("Say what it means.", "one"),
+        ("Say it in one word.", "two"),
+        ("Say what it means.", "three"),
+    ]
+    for number, (text, message) in enumerate(with_two):
+        messages = [{"role": "system", "content": text}, {"role": "user", "content": message}]
+        there.pool.submit(_post, there, {"model": "people/compile", "messages": messages})
+        there.wait(lambda number=number: len(there.desk.pending) > number)
+    there.close_batches()
+    assert sorted(len(rows) for rows in there.open().values()) == [1, 2], "a batch has one instruction"
+    there.answer_all()
 
     assert not put("Say what it means.", "yes")
     assert not put("Say what it means.", "no")

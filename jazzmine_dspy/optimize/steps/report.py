@@ -32,15 +32,12 @@ from jazzmine_dspy.program.ports import HeadPort
 from jazzmine_dspy.program.turn import TurnProgram
 
 BASELINE = "TF-IDF + logistic regression"
-CASCADE = "shipped, then the LM"
-"""Row of the cascade of a program that ships without a language model."""
-
 _NOTES = {
     BASELINE: "chooses flows only; the rest is the local decider's without its models",
     BASE: "the package's weights over these flows: no label of the dataset, no language model",
     "LM as written": "the language model on every turn, prompts as written",
     "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
-    CASCADE: "the shipped program, and the language model on the turns that it is not sure of",
+    findings.CASCADE: "the shipped program, and the language model on the turns that it is not sure of",
     BEFORE: "the program that the run starts from, over the flows as they are now",
     "shipped": "the whole program that the run chose",
 }
@@ -189,7 +186,9 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
         if best is not None:
             systems["LM compiled"] = row("LM compiled", best.program, sample, judge_lm=True)
         if not ships_lm and dict(program.policy.deciders).get("local") is not None:
-            systems[CASCADE] = row(CASCADE, program.with_policy("cascade"), sample, judge_lm=True)
+            systems[findings.CASCADE] = row(
+                findings.CASCADE, program.with_policy("cascade"), sample, judge_lm=True
+            )
     shipped = row("shipped", program, sample if ships_lm else test)
     return {**systems, **_before(context, state, shipped), "shipped": shipped}
 
