@@ -17,7 +17,7 @@ QUICKSTART := optimize/programs/quickstart
 SUPPORT := optimize/programs/support
 TEXT ?= where is my order? it should have been here on Monday
 
-.PHONY: help setup setup-dev quickstart test test-long lint format types imports signatures rows size mutants bench bench-routing bench-learning bench-understanding bench-prompts bench-reports bench-answers bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report install-size build clean
+.PHONY: help setup setup-dev quickstart test test-long lint format types imports signatures rows size mutants bench bench-routing bench-learning bench-understanding bench-prompts bench-compiled bench-reports bench-answers bench-enhancement bench-optimize bench-compare bench-evaluate bench-first-hour chaos report install-size build clean
 
 help:
 	@echo "make quickstart   compile a small program, compare it, and decide one turn"
@@ -28,6 +28,7 @@ help:
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers (ROUTING=--short: ten minutes)"
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
+	@echo "make bench-compiled what compiling the prompts gains where labels follow another guide"
 	@echo "make bench-prompts  tokens that a language model is sent for a turn, beside DSPy's own adapters"
 	@echo "make bench-reports  turns that people complain about, without a language model"
 	@echo "make bench-answers  right and wrong answers of a language model, and which a program uses"
@@ -140,6 +141,12 @@ PROMPTS ?=
 
 bench-prompts: setup-dev
 	$(BIN)/python tools/bench_prompts.py $(if $(PROMPTS),$(PROMPTS),--docs)
+
+# What compiling gains, from recorded answers. One of them: make bench-compiled COMPILED=marina
+COMPILED ?= --docs
+
+bench-compiled: setup-dev
+	$(BIN)/python tools/bench_compiled.py $(COMPILED)
 
 bench-reports: setup-dev
 	$(BIN)/python tools/bench_reports.py $(REPORTS)

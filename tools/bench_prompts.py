@@ -1,5 +1,7 @@
 """Prompt tokens a turn, schema included, counted with cl100k_base: as written, and through DSPy's own adapters.
 
+What a large language model answered to each adapter is recorded in ``eval/recordings/adapter-…``.
+
 Run: make bench-prompts. With --requests FOLDER it writes what each adapter sends for 40 turns, for answers later.
 """
 
@@ -13,10 +15,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
 from marked_block import filled
-from understanding.adapters import ADAPTERS, HEAD, asking, row, sent, write_requests
+from understanding.adapters import ADAPTERS, HEAD, asking, judged, row, sent, write_requests
 from understanding.ground import Ground
 
 ROOT = Path(__file__).resolve().parent.parent
+RECORDINGS = ROOT / "eval" / "recordings"
 DOCS = ROOT / "docs" / "results" / "prompts.md"
 WRITTEN, COMPARED = 120, 40
 
@@ -31,12 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dataset", type=Path, default=ROOT / "datasets" / "support")
     options = parser.parse_args(arguments)
     ground = Ground(ROOT / "eval" / "suites" / "repair", options.dataset, ROOT)
-    turns = [(each.key, each.turn) for each in ground.test_turns(WRITTEN)]
+    examples = ground.test_turns(WRITTEN)
+    turns = [(each.key, each.turn) for each in examples]
     program = asking(ground.dataset.flows)
     lines = [HEAD, row("the test part, as written", list(sent(program, "DecisionAdapter", turns)))]
     for name in ADAPTERS:
         some = list(sent(program, name, turns[:COMPARED]))
-        lines.append(row(f"the same by {name}", some))
+        folder = RECORDINGS / f"adapter-{name.removesuffix('Adapter').lower()}"
+        told = judged(ground.dataset.flows, name, examples[:COMPARED], folder)
+        lines.append(row(f"the same by {name}", some, told))
         if options.requests:
             print(write_requests(options.requests, name, some, options.model), file=sys.stderr)
     table = "\n".join(lines)

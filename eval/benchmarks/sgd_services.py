@@ -3,7 +3,8 @@
 ``python eval/benchmarks/sgd_services.py --out datasets/sgd-services`` writes the folder that
 ``eval/recipes/sgd.toml`` names. SGD's own labels hold conventions that no prompt of this project states, such as a
 start for each intent that becomes active, with every value that the state then has. The dialogues are read from the
-published folders ``train`` and ``dev``; nothing is downloaded, and no text of SGD is part of the repository.
+published folders ``train`` and ``dev``; nothing is downloaded. No dialogue of SGD is part of the repository; what was
+answered in a run holds values, and the instruction a few words, of its turns.
 """
 
 from __future__ import annotations

@@ -10,8 +10,13 @@ from typing import Any, NamedTuple
 import dspy
 import numpy as np
 from dspy.adapters.json_adapter import _get_structured_outputs_response_format
+from dspy.utils.exceptions import AdapterParseError
 
 from jazzmine_dspy.artifacts import bind_recall
+from jazzmine_dspy.datasets.schema import Example
+from jazzmine_dspy.eval import evaluate
+from jazzmine_dspy.lm import scripted_lm
+from jazzmine_dspy.lm.deferred import read_answers
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
@@ -86,18 +91,48 @@ def sent(program: TurnProgram, adapter: str, turns: Iterable[tuple[str, Turn]]) 
         yield Sent(key, one.format(signature, demos=[], inputs=inputs), form)
 
 
-def row(name: str, turns: Sequence[Sent]) -> str:
-    """A line of the table: means of all turns, and how long the longest twentieth begins."""
+def judged(
+    flows: FlowRegistry, adapter: str, examples: Sequence[Example], folder: Path
+) -> tuple[int, int] | None:
+    """How many recorded answers are right, and how many the adapter cannot read; None if some are missing."""
+    program = asking(flows)
+    turns = list(sent(program, adapter, [(each.key, each.turn) for each in examples]))
+    answers = read_answers(folder, None) if folder.is_dir() else {}
+    keys = [json.loads(each.request("large", adapter))["custom_id"] for each in turns]
+    if not keys or not answers.keys() >= set(keys):
+        return None
+    right = broken = 0
+    for example, key in zip(examples, keys, strict=True):
+        text = answers[key][0]
+        if adapter != "DecisionAdapter":
+            try:
+                said = ADAPTERS[adapter].parse(program.fused.signature, text)
+            except AdapterParseError:
+                broken += 1
+                continue
+            text = json.dumps(said, default=lambda each: each.model_dump(mode="json", exclude_defaults=True))
+        program.set_lm(scripted_lm(lambda _, text=text: text))
+        score = evaluate(program, [example], concurrency=1).turns[0].scores.get("commands_exact")
+        right += bool(score and score.value)
+    return right, broken
+
+
+def row(name: str, turns: Sequence[Sent], judged: tuple[int, int] | None = None) -> str:
+    """A line of the table: means of all turns, how long the longest twentieth begins, and what is right and broken."""
     parts = np.array([each.tokens for each in turns])
     totals = parts.sum(axis=1)
     system, user, schema = parts.mean(axis=0)
+    told = "- | -" if judged is None else f"{judged[0]} | {judged[1]}"
     return (
         f"| {name} | {len(turns)} | {system:,.0f} | {user:,.0f} | {schema:,.0f} | {totals.mean():,.0f} "
-        f"| {np.quantile(totals, 0.95):,.0f} |"
+        f"| {np.quantile(totals, 0.95):,.0f} | {told} |"
     )
 
 
-HEAD = "| turns of | n | system | user | schema | all | p95 |\n|---|---|---|---|---|---|---|"
+HEAD = (
+    "| turns of | n | system | user | schema | all | p95 | right | broken answers |\n"
+    "|---|---|---|---|---|---|---|---|---|"
+)
 
 
 def write_requests(folder: Path, adapter: str, turns: Sequence[Sent], model: str) -> Path:
