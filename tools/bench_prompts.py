@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
 from marked_block import filled
-from understanding.adapters import ADAPTERS, HEAD, asking, judged, row, sent, write_requests
+from understanding.adapters import ADAPTERS, HEAD, asking, billed, judged, row, sent, write_requests
 from understanding.ground import Ground
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,10 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.requests:
             print(write_requests(options.requests, name, some, options.model), file=sys.stderr)
     table = "\n".join(lines)
-    print(table)
+    kept = billed(program, turns)
+    print(f"{table}\n\n{kept}")
     if options.docs:
-        page = options.docs_file.read_text("utf-8")
-        options.docs_file.write_text(filled(page, table, "prompts"), "utf-8")
+        page = filled(options.docs_file.read_text("utf-8"), table, "prompts")
+        options.docs_file.write_text(filled(page, kept, "billed"), "utf-8")
     return 0
 
 

@@ -24,6 +24,7 @@ from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.deciding import read
 from jazzmine_dspy.program.lm_requests import request_for
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.render import Addresses, flows_offered
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures import DecisionAdapter
 from jazzmine_dspy.signatures.adapter import sent_format
@@ -133,6 +134,52 @@ HEAD = (
     "| turns of | n | system | user | schema | all | p95 | right | broken answers |\n"
     "|---|---|---|---|---|---|---|---|---|"
 )
+
+
+CACHED = 1024
+"""Tokens from which on providers keep a prefix of a prompt."""
+SHARES = (0.1, 0.25, 0.5)
+"""What they bill of each token in a kept prefix."""
+
+
+def billed(program: TurnProgram, turns: Sequence[tuple[str, Turn]], among: int = 60) -> str:
+    """A table of what a turn bills where a prefix is kept: as sent, and with every flow in a head that never changes.
+
+    The head is the system message and all flows as a likely one is described; the turn's flows then leave the rest.
+    """
+    registry, asked = program.registry, list(sent(program, "DecisionAdapter", turns))
+    flows = [flows_offered(Addresses(Turn(text="-"), registry, [name]), {name: ()}) for name in registry]
+    system = asked[0].tokens[0]
+    head = system + sum(map(count, flows))
+    rest = [
+        each.tokens[2] + sum(count(line) for line in _without_flows(each.messages[-1]["content"]))
+        for each in asked
+    ]
+    whole = float(np.mean([sum(each.tokens) for each in asked]))
+    lines = [
+        "| layout | head | other | billed at 10 % | at 25 % | at 50 % |\n|---|---|---|---|---|---|",
+        *(
+            f"| {name} | {first:,} | {other:,.0f} | "
+            + " | ".join(f"{(share if first >= CACHED else 1) * first + other:,.0f}" for share in SHARES)
+            + " |"
+            for name, first, other in (
+                ("as sent", system, whole - system),
+                (f"all {len(flows)} flows in the head", head, float(np.mean(rest))),
+                (
+                    f"all of {among} such flows",
+                    system + round((head - system) / len(flows) * among),
+                    float(np.mean(rest)),
+                ),
+            )
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _without_flows(text: str) -> list[str]:
+    """The lines of a user message after the flows that it offers."""
+    before, found, after = text.partition("\nsituation: ")
+    return [f"situation: {after}"] if found else [before]
 
 
 def write_requests(folder: Path, adapter: str, turns: Sequence[Sent], model: str) -> Path:
