@@ -28,7 +28,7 @@ help:
 	@echo "make mutants      one seeded mistake per row, which its tests must notice"
 	@echo "make bench-routing  the flow router on public data, beside other routers (ROUTING=--short: ten minutes)"
 	@echo "make bench-understanding  how well messages are understood, beside the targets (a quarter of an hour)"
-	@echo "make bench-compiled what compiling the prompts gains where labels follow another guide"
+	@echo "make bench-compiled  what compiling the prompts gains where labels follow another guide"
 	@echo "make bench-prompts  tokens that a language model is sent for a turn, beside DSPy's own adapters"
 	@echo "make bench-reports  turns that people complain about, without a language model"
 	@echo "make bench-answers  right and wrong answers of a language model, and which a program uses"

@@ -72,7 +72,8 @@ def count_tokens(text: str) -> int:
 def completion(body: Mapping[str, Any], text: str) -> dict[str, Any]:
     """The answer to a request as a provider gives it, with the tokens of messages, schema and answer."""
     sent = sum(count_tokens(each["content"]) for each in body["messages"])
-    sent += count_tokens(json.dumps(body["response_format"])) if "response_format" in body else 0
+    schema = schema_of(body)
+    sent += 0 if schema is None else count_tokens(json.dumps(schema, separators=(",", ":")))
     answered = count_tokens(text)
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     usage = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
@@ -110,8 +111,8 @@ class Desk:
         self._clock, self._note, self._readers = clock, note, readers or Readers()
         self.changed = threading.Condition()
         self.stopped = False
-        self.pending: dict[str, tuple[dict[str, Any], frozenset[str]]] = {}
-        """Requests that are in no batch yet: body and marks of the conversation, by key."""
+        self.pending: dict[str, tuple[dict[str, Any], str]] = {}
+        """Requests that are in no batch yet: body and named conversation, by key."""
         self._newest = 0.0
         self._files: dict[Path, tuple[tuple[int, int], float, bool]] = {}
         """Of each file of answers its time and size, when these were first seen, and whether its last line waits."""
@@ -138,15 +139,15 @@ class Desk:
         self.answers = {
             key: text for key, (text, _, _) in read_answers(recorded, set(self.bodies) or None).items()
         }
+        self._marks = {key: _marks(row["body"], row.get("conversation", "")) for key, row in requests.items()}
         for key, row in read_rows(recorded / ANSWERS).items():
             if (by := row.get("by")) and key in self.bodies:
-                self._readers.note(str(by), self.role, (str(self.folder), key), self.bodies[key])
+                self._readers.note(str(by), self.role, key, self.bodies[key], self._marks[key])
         self._keys = {short_id(key): key for key in self.bodies}
         self.batches: dict[str, set[str]] = {}
         for path in (self.folder / "open").glob("*.jsonl"):
             ids = re.findall(r'^{"id": "(\w+)"', path.read_text("utf-8"), re.MULTILINE)
             self.batches[path.stem] = {self._keys[each] for each in ids if each in self._keys}
-        self.tick()
 
     def _check_role(self) -> None:
         path = self.folder / "role.txt"
@@ -180,10 +181,7 @@ class Desk:
                         f"This folder takes {self.most} answers, and no more: {self.folder}. Start the server again "
                         "with a larger --most and repeat the command; what is answered is not asked again.",
                     )
-                self.pending[key] = (
-                    body,
-                    frozenset([f"{conversation}\n"]) if conversation else utterances(body),
-                )
+                self.pending[key] = (body, conversation)
                 self._newest = self._clock()
                 self.changed.notify_all()
             while key not in self.answers:
@@ -216,15 +214,20 @@ class Desk:
             self.changed.notify_all()
 
     def _next_batch(self) -> list[str]:
-        """The oldest requests of one instruction, no two of one conversation; any that ask to reflect."""
-        batch, marks = list[str](), set[str]()
-        first = instruction(next(iter(self.pending.values()))[0])
-        for key, (body, own) in self.pending.items():
-            fits = self.role == "reflect" or (instruction(body) == first and not share_text(marks, own))
-            if len(batch) < BATCH and fits:
+        """The oldest requests of one instruction, no two of one conversation; any that ask to reflect.
+
+        Those of the first instruction that fill a batch, else of the oldest request.
+        """
+        found = dict[tuple[str, ...], tuple[list[str], set[str]]]()
+        for key, (body, conversation) in self.pending.items():
+            apart = self.role != "reflect"
+            batch, met = found.setdefault(instruction(body) if apart else (), ([], set()))
+            own = _marks(body, conversation)
+            if len(batch) < BATCH and not (apart and share_text(met, own)):
                 batch.append(key)
-                marks |= own
-        return sorted(batch)
+                met |= own
+        batches = [batch for batch, _ in found.values()]
+        return sorted(next((each for each in batches if len(each) == BATCH), batches[0]))
 
     def _write(self, batch: Sequence[str]) -> None:
         folder = self.folder / "open"
@@ -238,7 +241,14 @@ class Desk:
         )
         name = f"{self.role}-{number:03}"
         bodies = {key: self.pending[key][0] for key in batch}
-        new = [canonical_json(batch_line(body)) for key, body in bodies.items() if key not in self.bodies]
+        new = [
+            canonical_json(
+                batch_line(body) | ({"conversation": named} if (named := self.pending[key][1]) else {})
+            )
+            for key, body in bodies.items()
+            if key not in self.bodies
+        ]
+        self._marks |= {key: _marks(*self.pending[key]) for key in batch}
         append(self.folder / "recorded" / REQUESTS, *new)
         rows = [
             {
@@ -302,22 +312,27 @@ class Desk:
 
     def _problem(self, row: Mapping[str, Any], taken: list[tuple[str, str, str]]) -> str:
         """Why an answer is refused; else "", and what is new is added to ``taken``."""
-        key, answer, by = self._keys.get(row["id"]), row["answer"], str(row.get("by") or "")
+        key, answer, by = self._keys.get(row["id"]), row["answer"], row.get("by")
         if key is None:
             return f"{row['id']} is no request of this folder"
         text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
         before = self.answers.get(key, next((each for k, each, _ in taken if k == key), None))
         if before is not None:
             return "" if before == text else f"{row['id']} is answered already; the first answer counts"
-        batch = next((keys for keys in self.batches.values() if key in keys), set())
-        beside = {(str(self.folder), each) for each in batch}
-        if problem := self._readers.problem(by, self.role, beside, self.bodies[key]):
-            return problem if not by else f"{row['id']}: {problem}"
+        beside = next((keys for keys in self.batches.values() if key in keys), set[str]())
+        told = self.role, beside, self.bodies[key], self._marks[key]
+        if problem := self._readers.problem(row.get("by"), *told):
+            return f"{row['id']}: {problem}"
         if problem := unfit(text, schema_of(self.bodies[key])):
             return f"{row['id']}: {problem}"
-        self._readers.note(by, self.role, (str(self.folder), key), self.bodies[key])
+        self._readers.note(by, self.role, key, self.bodies[key], self._marks[key])
         taken.append((key, text, by))
         return ""
+
+
+def _marks(body: Mapping[str, Any], conversation: str) -> frozenset[str]:
+    """What tells the turns of a conversation: its name, else what the user said."""
+    return frozenset([f"{conversation}\n"]) if conversation else utterances(body)
 
 
 def short_id(key: str) -> str:
@@ -334,6 +349,8 @@ def unfit(text: str, schema: Any) -> str:
     """Why an answer does not fit; empty if it does."""
     if not text.strip():
         return "the answer is empty"
+    if text != text.encode("utf-8", "ignore").decode():
+        return "the answer holds half a character"
     if schema is None:
         return ""
     try:
@@ -368,7 +385,8 @@ def _row(line: bytes) -> dict[str, Any] | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) and isinstance(row.get("id"), str) and "answer" in row else None
+    named = isinstance(row, dict) and isinstance(row.get("id"), str) and row["id"].isascii()
+    return row if named and "answer" in row else None
 
 
 def _replace(path: Path, text: str) -> None:

@@ -14,6 +14,10 @@ _SPOKEN = re.compile(
 )
 
 
+LONGEST_NAME = 60
+"""Characters of a reader's name."""
+
+
 def utterances(body: Mapping[str, Any]) -> frozenset[str]:
     """The beginnings of what the user says in a request; turns of one conversation share at least one of them."""
     last = next((str(each["content"]) for each in reversed(body["messages"]) if each["role"] == "user"), "")
@@ -32,44 +36,52 @@ class Readers:
     """What each named reader has answered, in all folders of a server.
 
     Whoever has met one instruction answers another better than that one alone would make it; whoever has met a later
-    turn knows how an earlier one was understood.
+    turn knows how an earlier one was understood. Names differ by more than case and space.
     """
 
     def __init__(self) -> None:
         self._roles: dict[str, str] = {}
         self._instructions: dict[str, tuple[str, ...]] = {}
-        self._met: dict[str, dict[tuple[str, str], frozenset[str]]] = {}
-        """Of each reader the marks of each request, by folder and key."""
+        self._met: dict[str, dict[str, frozenset[str]]] = {}
+        """Of each reader the marks of each request, by key."""
 
-    def note(self, by: str, role: str, request: tuple[str, str], body: Mapping[str, Any]) -> None:
-        """A reader has answered a request: folder and key."""
-        self._roles.setdefault(by, role)
-        self._instructions.setdefault(by, instruction(body))
-        self._met.setdefault(by, {})[request] = utterances(body)
+    def note(self, by: str, role: str, key: str, body: Mapping[str, Any], marks: frozenset[str]) -> None:
+        """A reader has answered a request with these marks of its conversation."""
+        name = _same(by)
+        self._roles.setdefault(name, role)
+        if role != "reflect":
+            self._instructions.setdefault(name, instruction(body))
+            self._met.setdefault(name, {})[key] = marks
 
     def problem(
-        self, by: str, role: str, beside: Collection[tuple[str, str]], body: Mapping[str, Any]
+        self, by: Any, role: str, beside: Collection[str], body: Mapping[str, Any], marks: frozenset[str]
     ) -> str:
         """Why a reader must not answer a request; empty if nothing speaks against it.
 
         Args:
-            by: The reader's name.
+            by: The reader's name, as it was written.
             role: Of the request.
-            beside: Requests of the same batch, which the desk keeps apart itself.
+            beside: Keys of the same batch, which the desk keeps apart itself.
             body: Of the request.
+            marks: Of its conversation.
         """
-        if not by:
+        if not isinstance(by, str) or not by.strip():
             return 'names no reader; add "by": "your name"'
-        if (other := self._roles.get(by, role)) != role:
+        if len(by) > LONGEST_NAME or not by.isprintable():
+            return f"the reader's name is longer than {LONGEST_NAME} characters, or has some that cannot be printed"
+        name = _same(by)
+        if (other := self._roles.get(name, role)) != role:
             return f"{by} has answered the role {other}: another reader must answer {role}"
-        if role == "reflect":
-            return ""
-        if self._instructions.get(by, instruction(body)) != instruction(body):
+        if self._instructions.get(name, instruction(body)) != instruction(body):
             return f"{by} has answered under another instruction: it is for another reader"
-        met = (marks for request, marks in self._met.get(by, {}).items() if request not in beside)
-        if any(share_text(utterances(body), marks) for marks in met):
+        met = (own for key, own in self._met.get(name, {}).items() if key not in beside)
+        if any(share_text(marks, own) for own in met):
             return f"{by} has answered another turn of the conversation: it is for another reader"
         return ""
+
+
+def _same(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 def instruction(body: Mapping[str, Any]) -> tuple[str, ...]:

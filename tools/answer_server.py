@@ -52,6 +52,8 @@ class AnswerServer(ThreadingHTTPServer):
         self.desks, self.parallel = dict(desks), parallel
         self.slots = threading.BoundedSemaphore(parallel)
         self._ended = threading.Event()
+        for desk in self.desks.values():  # once all of them know who has answered what
+            desk.tick()
 
     @property
     def address(self) -> str:

@@ -22,6 +22,8 @@ import conventions
 from marked_block import filled
 
 from jazzmine_dspy.eval.evaluation import Evaluation
+from jazzmine_dspy.models.awaiting import Awaiting
+from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.optimize import optimize, read_recipe
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,27 +86,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print and write; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "names", nargs="*", default=list(NAMES), help="recipes of eval/recipes; all if none is named"
+        "names", nargs="*", metavar="NAME", help=f"some of: {', '.join(NAMES)}; all if none is named"
     )
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/results/prompts.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the table of all into docs/results/prompts.md"
+    )
     options = parser.parse_args(arguments)
-    lines, left = [HEAD], list[str]()
-    for name in options.names:
+    if unknown := [name for name in options.names if name not in NAMES]:
+        parser.error(f"no recipe of this benchmark: {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    lines = [HEAD]
+    for name in options.names or NAMES:
         recipe = read_recipe(ROOT / "eval" / "recipes" / f"{name}.toml")
         if not (ROOT / recipe.dataset).is_dir():
-            left.append(
+            print(
                 f"{name} is left out: {recipe.dataset} is not there; eval/recipes/{name}.toml says how it is made."
             )
+            options.docs = False
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            ran = optimize(recipe, out=Path(folder) / name)
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                ran = optimize(recipe, out=Path(folder) / name)
+        except (JazzmineError, Awaiting) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
         systems = {each.name: each.evaluation for each in ran.report.systems}
         lines += rows(name, systems, touched() if name == "conventions" else {})
     table = "\n".join(lines)
-    print("\n".join([table, *left]))
-    if options.docs and not left:
+    print(table)
+    if options.docs and not options.names:
         DOCS.write_text(filled(DOCS.read_text("utf-8"), table, "compiled"), "utf-8")
-    return 2 if left else 0
+    return 0
 
 
 if __name__ == "__main__":

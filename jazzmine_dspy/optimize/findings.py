@@ -58,10 +58,10 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
         score_then := asked.metrics.get(metric)
     ) is not None:
         asks += (
-            f"; with one {_per_cent(score_then.value)} % on {score_then.n} turns, "
+            f"; with it {_per_cent(score_then.value)} % on a sample of {score_then.n}, "
             f"{asked.usage['lm_calls_per_turn']:.2f} calls a turn"
         )
-    by = state.ships
+    by = f"the local part of {state.ships}" if asked is not None else state.ships
     if state.base_ships or state.stays:
         by = (
             "the base program: no compiled program"
