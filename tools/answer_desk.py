@@ -216,7 +216,7 @@ class Desk:
     def _next_batch(self) -> list[str]:
         """The oldest requests of one instruction, no two of one conversation; any that ask to reflect.
 
-        Those of the first instruction that fill a batch, else of the oldest request.
+        The first instruction whose requests fill a batch comes first, else that of the oldest request.
         """
         found = dict[tuple[str, ...], tuple[list[str], set[str]]]()
         for key, (body, conversation) in self.pending.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+import httpx
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -51,6 +52,14 @@ class People:
         asked = self.pool.submit(self.lm, text, **settings)
         self.wait(lambda: len(self.desk.pending) > before)
         return asked
+
+    def post(self, data: Any, **headers: str) -> httpx.Response:
+        """Send a request as any client does."""
+        content = data if isinstance(data, bytes) else json.dumps(data).encode()
+        headers = {"content-type": "application/json"} | headers
+        return httpx.post(
+            f"{self.server.address}/chat/completions", content=content, headers=headers, trust_env=False
+        )
 
     def wait(self, holds: Callable[[], bool]) -> None:
         """Wait for the server's threads."""

@@ -13,7 +13,7 @@ import dspy
 import httpx
 import pytest
 from answer_desk import BATCH, Desk, Refusal
-from answer_readers import Readers, share_text, utterances
+from answer_readers import share_text, utterances
 from answer_server import AnswerServer, main, open_desks
 
 from jazzmine_dspy.lm import resolve_lm
@@ -95,7 +95,7 @@ def test_no_batch_has_two_turns_of_a_conversation(people: Callable[..., Any]) ->
     ):
         body = {"model": "people/compile", "messages": [{"role": "user", "content": text}], **more}
         before = len(there.desk.pending)
-        there.pool.submit(_post, there, body, **headers)
+        there.pool.submit(there.post, body, **headers)
         there.wait(lambda before=before: len(there.desk.pending) > before)
     there.close_batches()
     batches = [{row["messages"][-1]["content"] for row in rows} for rows in there.open().values()]
@@ -229,132 +229,6 @@ def test_a_folder_has_one_role(people: Callable[..., Any], tmp_path: Path) -> No
             open_desks([str(tmp_path / each) if "=" not in each else each for each in named])
 
 
-def _asked(there: Any, text: str, instruction: str = "", **headers: str) -> tuple[str, str]:
-    """Put a request; the name of its batch and its id."""
-    messages = [{"role": "system", "content": instruction}] if instruction else []
-    body = {
-        "model": there.lm.model.removeprefix("openai/"),
-        "messages": [*messages, {"role": "user", "content": text}],
-    }
-    before = len(there.desk.pending)
-    there.pool.submit(_post, there, body, **headers)
-    there.wait(lambda: len(there.desk.pending) > before)
-    there.close_batches()
-    name, (row,) = max(there.open().items())
-    return name, row["id"]
-
-
-def _problems(there: Any, asked: tuple[str, str], by: Any) -> str:
-    """What is said of an answer; nothing where it is taken."""
-    name, row = asked
-    report = there.write(name, json.dumps({"id": row, "by": by, "answer": "fine"}) + "\n").with_suffix(
-        ".problems.txt"
-    )
-    return report.read_text("utf-8") if report.exists() else ""
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_reader_answers_one_role(people: Callable[..., Any], tmp_path: Path, again: bool) -> None:
-    readers = Readers()
-    reflect = people("reflect", role="reflect", readers=readers)
-    measure = people("measure", role="measure", readers=readers)
-    assert not _problems(reflect, _asked(reflect, "hello"), "Ada")
-    asked = _asked(measure, "hello")
-    assert "Ada has answered the role reflect" in _problems(measure, asked, "Ada")
-    if again:
-        # The refused line is still there when both start again, in this order.
-        for each in (measure, reflect):
-            each.server.stop()
-        desks = open_desks([f"measure={tmp_path / 'measure'}", f"reflect={tmp_path / 'reflect'}"])
-        server = AnswerServer(desks)
-        assert not desks["measure"].answers
-        server.server_close()
-        for desk in desks.values():
-            desk.stop()
-    else:
-        assert not _problems(measure, asked, "Bob")
-
-
-@pytest.mark.parametrize("name", [None, "", " \n", 5, ["Ada"], "x" * 61, "Ada\nline 7: forged", "Ada \ud83d"])
-def test_an_answer_names_its_reader(people: Callable[..., Any], name: Any) -> None:
-    there = people()
-    asked = _asked(there, "hello")
-    assert "reader" in _problems(there, asked, name)
-    assert not there.desk.answers
-    assert not _problems(there, asked, "Ada")
-
-
-def test_half_a_character_is_refused_and_nothing_else(people: Callable[..., Any]) -> None:
-    there = people()
-    name, row = _asked(there, "hello")
-    bad, strange = {"id": row, "by": "Ada", "answer": "\ud83d"}, {"id": "\ud83d", "by": "Ada", "answer": "x"}
-    good = {"id": row, "by": "Ada", "answer": "fine"}
-    path = there.write(name, "".join(json.dumps(each) + "\n" for each in (bad, strange, good)))
-    assert len(path.with_suffix(".problems.txt").read_text("utf-8").splitlines()) == 2
-    assert list(there.desk.answers.values()) == ["fine"]
-
-
-@pytest.mark.parametrize("restart", [False, True])
-def test_a_reader_answers_no_conversation_twice(people: Callable[..., Any], restart: bool) -> None:
-    there = people()
-    assert not _problems(there, _asked(there, TURNS[0]), "Ada")
-    named = {"X-Conversation": "c1"}
-    assert not _problems(there, _asked(there, "first words", **named), "Ada")
-    if restart:
-        there.server.stop()
-        there = people()
-    for asked in (_asked(there, TURNS[1]), _asked(there, "others", **named)):
-        assert "another turn of the conversation" in _problems(there, asked, "ada ")
-        assert not _problems(there, asked, "Bob")
-    # A name tells more than words do.
-    again = _turn("none", f"{OPENING}, and now")
-    assert not _problems(there, _asked(there, again, **{"X-Conversation": "c2"}), "Ada")
-
-
-@pytest.mark.parametrize("restart", [False, True])
-def test_a_reader_answers_under_one_instruction(people: Callable[..., Any], restart: bool) -> None:
-    there = people()
-    assert not _problems(there, _asked(there, "yes", "Say what it means."), "Ada")
-    if restart:
-        there.server.stop()
-        there = people()
-    assert not _problems(there, _asked(there, "no", "Say what it means."), "Ada")
-    for text in ("yes", "a third message"):
-        asked = _asked(there, text, "Say what it means in one word.")
-        assert "Ada has answered under another instruction" in _problems(there, asked, "Ada")
-
-
-def test_who_reflects_sees_all(people: Callable[..., Any]) -> None:
-    there = people(role="reflect")
-    for text, instruction in ((TURNS[0], "Write."), (TURNS[1], "Write."), (TURNS[2], "Write it anew.")):
-        assert not _problems(there, _asked(there, text, instruction), "Ada")
-
-
-@pytest.mark.parametrize(("role", "sizes"), [("compile", [1, 2]), ("reflect", [3])])
-def test_a_batch_has_one_instruction(people: Callable[..., Any], role: str, sizes: list[int]) -> None:
-    there = people(role=role)
-    for number, (instruction, text) in enumerate((("A", TURNS[0]), ("B", "two"), ("A", "three"))):
-        messages = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
-        there.pool.submit(_post, there, {"model": f"people/{role}", "messages": messages})
-        there.wait(lambda number=number: len(there.desk.pending) > number)
-    there.close_batches()
-    assert sorted(map(len, there.open().values())) == sizes
-
-
-def test_one_request_of_another_instruction_holds_no_batch_up(people: Callable[..., Any]) -> None:
-    there = people()
-    for number in range(BATCH + 1):
-        messages = [
-            {"role": "system", "content": "AB"[number > 0]},
-            {"role": "user", "content": f"m{number}"},
-        ]
-        there.pool.submit(_post, there, {"model": "people/compile", "messages": messages})
-        there.wait(lambda number=number: len(there.desk.pending) > number)
-    there.desk.tick()
-    assert [len(rows) for rows in there.open().values()] == [BATCH]
-    assert len(there.desk.pending) == 1
-
-
 def test_the_number_of_answers_is_limited(people: Callable[..., Any]) -> None:
     there = people(most=2)
     there.ask("one")
@@ -384,14 +258,6 @@ def test_a_recording_of_what_was_answered_is_replayed(people: Callable[..., Any]
     assert replay("how are you?", **settings) == asked.result(LONG_S)
 
 
-def _post(there: Any, data: Any, **headers: str) -> httpx.Response:
-    content = data if isinstance(data, bytes) else json.dumps(data).encode()
-    headers = {"content-type": "application/json"} | headers
-    return httpx.post(
-        f"{there.server.address}/chat/completions", content=content, headers=headers, trust_env=False
-    )
-
-
 @pytest.mark.parametrize(
     ("data", "status"),
     [
@@ -410,11 +276,11 @@ def test_a_request_that_nobody_can_answer_is_refused(
     people: Callable[..., Any], data: Any, status: int
 ) -> None:
     there = people()
-    refused = _post(there, data)
+    refused = there.post(data)
     assert refused.status_code == status
     assert refused.json()["error"]["message"]
     assert not there.desk.pending
-    assert _post(there, {}, **{"content-type": "text/plain"}).status_code == 415
+    assert there.post({}, **{"content-type": "text/plain"}).status_code == 415
 
 
 def test_the_models_are_the_roles_and_requests_in_parallel_are_bounded(tmp_path: Path) -> None:
