@@ -320,8 +320,7 @@ class Desk:
         if before is not None:
             return "" if before == text else f"{row['id']} is answered already; the first answer counts"
         beside = next((keys for keys in self.batches.values() if key in keys), set[str]())
-        told = self.role, beside, self.bodies[key], self._marks[key]
-        if problem := self._readers.problem(row.get("by"), *told):
+        if problem := self._readers.problem(by, self.role, beside, self.bodies[key], self._marks[key]):
             return f"{row['id']}: {problem}"
         if problem := unfit(text, schema_of(self.bodies[key])):
             return f"{row['id']}: {problem}"

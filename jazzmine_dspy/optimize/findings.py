@@ -49,26 +49,20 @@ def difference(
 def verdict_sentence(context: RunContext, state: RunState) -> str:
     """One sentence: score of the shipped program, its gain over the base, and whether the gain may be chance."""
     metric, shipped = context.recipe.objective, state.systems.get("shipped")
-    score = shipped.metrics.get(metric) if shipped is not None else None
-    if shipped is None or score is None:
+    if shipped is None or (score := shipped.metrics.get(metric)) is None:
         return "The run ended before its program was tried on the test turns."
     calls = shipped.usage["lm_calls_per_turn"]
     asks = f"{calls:.2f} calls of the language model a turn" if calls else "no language model is asked"
-    if (asked := state.systems.get(CASCADE)) is not None and (
-        score_then := asked.metrics.get(metric)
-    ) is not None:
+    if (cascade := state.systems.get(CASCADE)) and (reached := cascade.metrics.get(metric)) is not None:
         asks += (
-            f"; with it {_per_cent(score_then.value)} % on a sample of {score_then.n}, "
-            f"{asked.usage['lm_calls_per_turn']:.2f} calls a turn"
+            f"; with one, {_per_cent(reached.value)} % on a sample of {reached.n}, "
+            f"at {cascade.usage['lm_calls_per_turn']:.2f} calls a turn"
         )
-    by = f"the local part of {state.ships}" if asked is not None else state.ships
-    if state.base_ships or state.stays:
-        by = (
-            "the base program: no compiled program"
-            if state.base_ships
-            else "the same program as before: no other one"
-        )
-        by += " has a higher expected gain"
+    by = state.ships if calls else state.ships.partition(", then ")[0]
+    if state.base_ships:
+        by = "the base program: no compiled program has a higher expected gain"
+    elif state.stays:
+        by = "the same program as before: no other one has a higher expected gain"
     gain = difference(state.systems, "shipped", BASE, metric)
     over_base = ""
     if gain is not None and not state.base_ships:
@@ -77,16 +71,16 @@ def verdict_sentence(context: RunContext, state: RunState) -> str:
         )
         if gain.low is None or gain.high is None or gain.low <= 0 <= gain.high:
             over_base += ", which may be chance"
+    outage = (
+        " The language model did not answer, so no program that asks it was judged."
+        if state.unanswered
+        else ""
+    )
     told = ((each.contender.name, lack_of_turns(context, each)) for each in state.verdicts)
     lacking = next((f" {name} was {words}." for name, words in told if state.base_ships and words), "")
     return (
         f"{label(metric)}: {_per_cent(score.value)} % on {score.n} test turns by {by}"
-        f"{over_base}; {asks}.{lacking}"
-        + (
-            " The language model did not answer, so no program that asks it was judged."
-            if state.unanswered
-            else ""
-        )
+        f"{over_base}; {asks}.{lacking}{outage}"
     )
 
 

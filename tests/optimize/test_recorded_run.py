@@ -138,8 +138,9 @@ def test_a_run_that_people_answer_is_repeated_from_its_recording(
     with_one = second["shipped, then the LM"]
     share = 100 * with_one.metrics[recipe.objective].value
     assert (
-        f"no language model is asked; with it {share:.1f} % on a sample of 4" in again.result.report.verdict
+        f"no language model is asked; with one, {share:.1f} % on a sample of 4" in again.result.report.verdict
     )
+    assert " by local, " in again.result.report.verdict
     assert load(again.result.folder, lm=scripted_lm(lambda _: "{}")).policy.names == ("local", "lm")
 
     answers = (kept / "answers.jsonl").read_text("utf-8").splitlines()

@@ -15,15 +15,11 @@ from answer_server import AnswerServer, open_desks
 pytestmark = pytest.mark.row("O12")
 
 
-def _turn(history: str, message: str) -> str:
-    return f'history: {history}\nmessage: "{message}"'
-
-
 OPENING = "there is a tear in the tent that I hired"
 TURNS = [
-    _turn("none", OPENING),
-    _turn(f'user: "{OPENING}"\nassistant: "Which tent?"', "the green one"),
-    _turn(f'user: "{OPENING}"\nassistant: "Which tent?"\nuser: "green"', "and what does it cost me?"),
+    f'message: "{OPENING}"',
+    f'history: user: "{OPENING}"\nassistant: "Which tent?"\nmessage: "the green one"',
+    f'history: user: "{OPENING}"\nassistant: "Which tent?"\nuser: "green"\nmessage: "and what does it cost me?"',
 ]
 
 
@@ -105,7 +101,7 @@ def test_a_reader_answers_no_conversation_twice(people: Callable[..., Any], rest
         assert "another turn of the conversation" in _problems(there, asked, "ada ")
         assert not _problems(there, asked, "Bob")
     # A name tells more than words do.
-    again = _turn("none", f"{OPENING}, and now")
+    again = f'message: "{OPENING}, and now"'
     assert not _problems(there, _asked(there, again, **{"X-Conversation": "c2"}), "Ada")
 
 

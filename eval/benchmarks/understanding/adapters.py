@@ -140,46 +140,39 @@ CACHED = 1024
 """Tokens from which on providers keep a prefix of a prompt."""
 SHARES = (0.1, 0.25, 0.5)
 """What they bill of each token in a kept prefix."""
+MANY = 60
+"""Flows of a larger registry."""
 
 
-def billed(program: TurnProgram, turns: Sequence[tuple[str, Turn]], among: int = 60) -> str:
+def billed(program: TurnProgram, turns: Sequence[tuple[str, Turn]]) -> str:
     """A table of what a turn bills where a prefix is kept: as sent, and with every flow in a head that never changes.
 
-    The head is the system message and all flows as a likely one is described; the turn's flows then leave the rest.
+    The head is the system message and each flow as a likely one is described; of the turn, its flows are left out.
     """
     registry, asked = program.registry, list(sent(program, "DecisionAdapter", turns))
     flows = [flows_offered(Addresses(Turn(text="-"), registry, [name]), {name: ()}) for name in registry]
-    system = asked[0].tokens[0]
-    head = system + sum(map(count, flows))
-    rest = [
-        each.tokens[2] + sum(count(line) for line in _without_flows(each.messages[-1]["content"]))
-        for each in asked
-    ]
+    system, described = asked[0].tokens[0], sum(map(count, flows))
     whole = float(np.mean([sum(each.tokens) for each in asked]))
+    rest = float(
+        np.mean([each.tokens[2] + count(_without_flows(each.messages[-1]["content"])) for each in asked])
+    )
     lines = [
         "| layout | head | other | billed at 10 % | at 25 % | at 50 % |\n|---|---|---|---|---|---|",
-        *(
-            f"| {name} | {first:,} | {other:,.0f} | "
-            + " | ".join(f"{(share if first >= CACHED else 1) * first + other:,.0f}" for share in SHARES)
-            + " |"
-            for name, first, other in (
-                ("as sent", system, whole - system),
-                (f"all {len(flows)} flows in the head", head, float(np.mean(rest))),
-                (
-                    f"all of {among} such flows",
-                    system + round((head - system) / len(flows) * among),
-                    float(np.mean(rest)),
-                ),
-            )
-        ),
+        _billed_row("as sent", system, whole - system),
+        _billed_row(f"all {len(flows)} flows in the head", system + described, rest),
+        _billed_row(f"all of {MANY} such flows", system + round(described / len(flows) * MANY), rest),
     ]
     return "\n".join(lines)
 
 
-def _without_flows(text: str) -> list[str]:
-    """The lines of a user message after the flows that it offers."""
-    before, found, after = text.partition("\nsituation: ")
-    return [f"situation: {after}"] if found else [before]
+def _billed_row(name: str, head: int, other: float) -> str:
+    bills = [(share if head >= CACHED else 1) * head + other for share in SHARES]
+    return f"| {name} | {head:,} | {other:,.0f} | " + " | ".join(f"{each:,.0f}" for each in bills) + " |"
+
+
+def _without_flows(text: str) -> str:
+    """A user message after the flows that it offers."""
+    return "situation: " + text.partition("\nsituation: ")[2]
 
 
 def write_requests(folder: Path, adapter: str, turns: Sequence[Sent], model: str) -> Path:

@@ -44,14 +44,15 @@ def served(context: RunContext, contender: Contender) -> TurnProgram:
     Recorded answers serve no user. A cascade with them ships its local decider, with the gate and the compiled prompts
     for the language model that ``load`` is given.
     """
-    program = contender.program
+    program, policy = contender.program, contender.program.policy
     if contender.kind != "cascade" or not context.recipe.lm.startswith(RECORDED_PREFIX):
         return program
     context.progress.note(
         "recorded answers serve no user: local ships, and asks a model that load() is given"
     )
-    deciders = (("local", dict(program.policy.deciders).get("local")),)
-    return program.with_policy(program.policy.model_copy(update={"deciders": deciders}))
+    return program.with_policy(
+        policy.model_copy(update={"deciders": (("local", dict(policy.deciders).get("local")),)})
+    )
 
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
