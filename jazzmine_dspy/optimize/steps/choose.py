@@ -44,13 +44,13 @@ def served(context: RunContext, contender: Contender) -> TurnProgram:
     Recorded answers serve no user. A cascade with them ships its local decider, with the gate and the compiled prompts
     for the language model that ``load`` is given.
     """
-    program, policy = contender.program, contender.program.policy
     if contender.kind != "cascade" or not context.recipe.lm.startswith(RECORDED_PREFIX):
-        return program
+        return contender.program
     context.progress.note(
         "recorded answers serve no user: local ships, and asks a model that load() is given"
     )
-    return program.with_policy(
+    policy = contender.program.policy
+    return contender.program.with_policy(
         policy.model_copy(update={"deciders": (("local", dict(policy.deciders).get("local")),)})
     )
 
