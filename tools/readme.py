@@ -31,7 +31,15 @@ PROGRAM = ROOT / "optimize" / "programs" / "support"
 REPORT = ROOT / "eval" / "reports" / "support" / "report.json"
 BENCH = ROOT / ".cache" / "bench.json"
 CHAOS = ROOT / ".cache" / "chaos.txt"
-SHOWN = {"flow_set_exact": "flows right", "commands_exact": "commands right"}
+SHOWN = {"flow_set_exact": "flows right", "commands_exact": "all commands right"}
+TITLES = {
+    "base": "base: without labels",
+    "shipped": "shipped: trained on labels",
+    "LM as written": "language model, prompts as written",
+    "LM compiled": "language model, compiled prompts",
+    "shipped, then the LM": "cascade: shipped, then the language model",
+}
+"""Names of the report's systems on the page."""
 LEFT_OUT = "with demonstrations"
 """Systems that stand in the report only: their figures are nearly those of the systems before them."""
 IN_COLUMNS = {"p50", "p95", "p50_ms", "p95_ms"}
@@ -133,19 +141,17 @@ def _printed(*arguments: str) -> tuple[str, dict[str, Any]]:
 
 
 def quality(report: dict[str, Any]) -> str:
-    """The rows of the report, with intervals."""
+    """The rows of the report, with intervals: first those that call no language model."""
     lines = [
-        f"> {report.get('verdict') or report['first_line']}",
-        "",
         f"| {' | '.join(['', *SHOWN.values(), 'LM calls a turn', 'turns'])} |",
         "|---" * (len(SHOWN) + 3) + "|",
     ]
-    for system in report["systems"]:
-        if LEFT_OUT in system["name"]:
-            continue
+    systems = [system for system in report["systems"] if LEFT_OUT not in system["name"]]
+    for system in sorted(systems, key=lambda each: each["usage"]["lm_calls_per_turn"] > 0):
         cells = [_cell(system["metrics"].get(metric)) for metric in SHOWN]
         cells += [f"{system['usage']['lm_calls_per_turn']:.2f}", str(system["n"])]
-        lines.append(f"| {system['name']} | {' | '.join(cells)} |")
+        title = TITLES.get(system["name"], system["name"])
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
