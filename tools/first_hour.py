@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "first-hour.md"
 WAYS = {
     "no language model": "## 4.",
-    "OpenAI's protocol": "### A server of your own",
+    "OpenAI's protocol": "### Your own server",
     "Ollama": "### Ollama",
 }
 
