@@ -4,7 +4,7 @@ stands in a folder.
 Run: .venv/bin/python tools/answer_server.py ROLE=FOLDER… [--port 8400] [--most 400]
 
 ROLE is compile, reflect, measure, as_written or as_compiled; a client names it as its model, ``people/ROLE``. A folder
-has one role. docs/guide/answer-server.md says how to ask, how to answer and how to keep a recording.
+has one role. tools/answer_server.md says how to ask, how to answer and how to keep a recording.
 """
 
 from __future__ import annotations

@@ -19,7 +19,12 @@ from pydantic import BaseModel
 import redis_servers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "conformance" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "conformance" / "README.md",
+    ROOT / "tools" / "answer_server.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 BENCHMARKS = sorted((ROOT / "eval" / "benchmarks").glob("**/README.md"))
 LINKED = [*PAGES, *BENCHMARKS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 COMPILED = ROOT / "optimize" / "programs" / "support" / "manifest.json"
