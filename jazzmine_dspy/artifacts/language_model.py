@@ -63,7 +63,7 @@ def with_language_model(
     if wanted is None:
         if asks and lm is not None and dspy.settings.lm is None:
             log.warning(
-                "program %r asks a language model and none is bound, so its decisions are degraded: pass lm=… to "
+                "program %r uses a language model and none is bound, so its decisions are degraded: pass lm=… to "
                 "load(), --lm NAME on the command line, or call dspy.configure(lm=…)", named
             )  # fmt: skip
         return program
@@ -82,7 +82,7 @@ def with_language_model(
     program.bind(lm=model)
     if not asks:
         log.warning(
-            "%s is bound to program %r and never asked: its policy names no language model; use the policy cascade "
+            "%s is bound to program %r and never called: its policy uses no language model; use the policy cascade "
             "or lm", model.model, named,
         )  # fmt: skip
     elif compiled_for is not None and compiled_for not in (wanted, model.model):
@@ -101,7 +101,7 @@ def _resolved(wanted: Any, manifest: Mapping[str, Any], settings: Mapping[str, A
     if key := missing_key(model):
         host = urlsplit(str(model.kwargs.get("api_base") or model.kwargs.get("base_url") or "")).hostname
         log.warning(
-            "%s%s is asked without a key: set %s in the environment, to 'none' if the server wants no key",
+            "%s%s is called without a key: set %s in the environment, to 'none' if the server needs no key",
             wanted, f" at {host}" if host else "", key,
         )  # fmt: skip
     return model

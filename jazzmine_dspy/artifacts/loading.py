@@ -224,7 +224,7 @@ def heads_to_files(program: TurnProgram) -> dict[str, bytes]:
     bound = {name: one for name, one in program.bindings.deciders.items() if name in program.policy.names}
     if strange := [name for name, one in bound.items() if DECIDERS.get(name) is not type(one)]:
         raise ArtifactError(
-            f"The decider {strange[0]!r} ({type(bound[strange[0]]).__name__}) is of no registered class",
+            f"The decider {strange[0]!r} ({type(bound[strange[0]]).__name__}) has a class that is not registered",
             remedy=f"Register its class with @decider({strange[0]!r}), or save another policy.",
         )
     learnt = {name: one.to_state() for name, one in bound.items() if isinstance(one, Stored)}
@@ -245,7 +245,7 @@ def bind_heads(program: TurnProgram, files: Mapping[str, bytes]) -> None:
     states = states_from_bytes(files[LEARNT], LEARNT)
     if strange := [name for name in states if name not in DECIDERS]:
         raise ArtifactError(
-            f"The decider {strange[0]!r} is of a class that nobody registered",
+            f"The decider {strange[0]!r} has a class that is not registered",
             where=LEARNT,
             remedy="Install the package that has it, or import the module that registers it.",
         )

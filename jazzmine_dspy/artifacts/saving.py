@@ -204,4 +204,4 @@ def _swap(fresh: Path, folder: Path) -> None:
             return
         finally:
             shutil.rmtree(old, ignore_errors=True)
-    raise OSError(errno.EBUSY, "Others save a program there again and again")
+    raise OSError(errno.EBUSY, "Other processes keep saving a program there")

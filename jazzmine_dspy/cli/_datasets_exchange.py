@@ -45,7 +45,7 @@ def import_(
             "--map",
             metavar="NAME=COLUMN",
             help="csv, jsonl: a column of the table: conversation, role, text, flow, slots, commands, order or date; "
-            "or words for a role, as user=patient,guest. May be repeated.",
+            "or words for a role, such as user=patient,guest. May be repeated.",
         ),
     ] = None,
     flows: Annotated[
@@ -56,7 +56,9 @@ def import_(
     ] = None,
     encoding: Annotated[
         str | None,
-        typer.Option("--encoding", help="csv, jsonl: such as cp1252; UTF-8 and UTF-16 are recognized."),
+        typer.Option(
+            "--encoding", help="csv, jsonl: encoding, such as cp1252; UTF-8 and UTF-16 are recognized."
+        ),
     ] = None,
     _json: AsJson = False,
 ) -> None:

@@ -98,8 +98,8 @@ def sync(
 ) -> None:
     """Store exactly these flows in an agent's procedural memory.
 
-    Of a program's folder, its labelled examples (examples.jsonl) are stored too. May be repeated: what is the same is
-    skipped. The API key is read from the environment, never from the command line.
+    For a program's folder, its labelled examples (examples.jsonl) are stored too. A repeated sync skips
+    unchanged flows. The API key is read from the environment, never from the command line.
     """
     from jazzmine_dspy.artifacts.loading import read_examples
     from jazzmine_dspy.memory.procedural import QdrantProceduralMemory

@@ -54,7 +54,7 @@ def show(
     records: Whose = Records.OWN,
     _json: AsJson = False,
 ) -> None:
-    """Show the working memory of a conversation. Reading it prolongs its life, as in service.
+    """Show the working memory of a conversation. Reading it renews its expiry, as in service.
 
     Exit code 1: there is no record, or an unreadable one, which is moved aside.
     """

@@ -99,14 +99,14 @@ async def export_candidates(
     path = folder / CANDIDATES_FILE
     if path.exists() and not replace:
         raise DatasetError(
-            "There are candidates already, perhaps with labels that somebody corrected",
+            "The folder already has candidates, perhaps with corrected labels",
             where=str(path),
             remedy="Name another --out, or use --replace.",
         )
     known = {slot.name for flow in registry.values() for slot in flow.slots}
     if redactor is not None and (unknown := sorted(redactor.slots - known)):
         raise DatasetError(
-            f"No flow has a slot {unknown[0]!r}, so nothing of it would be replaced",
+            f"No flow has a slot {unknown[0]!r}, so no value would be replaced",
             where="--redact-slot",
             remedy=f"Name one of: {', '.join(sorted(known))}.",
         )
@@ -115,7 +115,7 @@ async def export_candidates(
     ranked = [each for each in exported if each is not None]
     if not ranked:
         raise DatasetError(
-            "No conversation with a user's message is there to export",
+            "No conversation to export has a message of a user",
             where=", ".join(left_out) or "the store",
             remedy="Name conversations, an agent or a user that the store holds.",
         )

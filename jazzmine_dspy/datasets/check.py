@@ -159,7 +159,7 @@ def _label_problems(said: Sequence[_Said], reading: Reading, file: str) -> Itera
             line=next(reading.lines[each.id] for each in reading.conversations if each.date is None),
             field="date",
             message=message,
-            remedy="Give each the day on which it began; of a table: --map date=COLUMN.",
+            remedy="Give each the day on which it began; for a table: --map date=COLUMN.",
         )
 
 

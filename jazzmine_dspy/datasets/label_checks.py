@@ -191,7 +191,7 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
             before.flow is None and (before.awaiting is not None or before.slots.names),
             "error",
             "before.flow",
-            "Slots are held or awaited, and no flow runs",
+            "A slot has a value or is asked for, but no flow runs",
             "Name the flow, or drop the slots.",
         ),
         (
@@ -205,14 +205,14 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
             before.offering is not None and (before.flow is not None or before.offering not in before.paused),
             "warning",
             "before.offering",
-            f"Flow {before.offering!r} is offered, and another runs or it is not paused",
+            f"Flow {before.offering!r} is offered, but another flow runs or it is not paused",
             "An offer is made of a paused flow, while none runs.",
         ),
         (
             before.awaiting is not None and before.awaiting in before.slots.names,
             "warning",
             "before.awaiting",
-            f"Slot {before.awaiting!r} is awaited and held",
+            f"Slot {before.awaiting!r} is asked for and has a value",
             "Drop one of the two.",
         ),
     )

@@ -208,7 +208,7 @@ def _unasked(conversation: LabelledConversation, index: int, flows: Flows) -> It
         yield Fault(
             "warning",
             "text",
-            f"The assistant asks for {slot!r} of {flow!r}, and the commands so far lead to a state that awaits {told}",
+            f"The assistant asks for {slot!r} of {flow!r}, but the commands so far ask for {told}",
             "Correct the commands of the turns before, or give `before` with the turns.",
         )
 

@@ -371,7 +371,7 @@ def gate(
         InputError: as :func:`compare`; or ``margin`` is not from 0 to 1.
     """
     if not 0.0 <= margin <= 1.0:
-        raise InputError(f"The margin {margin} is no share", remedy="Give one from 0 to 1, such as 0.02.")
+        raise InputError(f"The margin {margin} is not a share", remedy="Give one from 0 to 1, such as 0.02.")
     _, _, aim, pairs = _answered_by_both(baseline, program, objective)
     allowed = {aim.metric: margin} | dict(aim.constraints) | {aim.metric: margin}
     found = tuple(

@@ -128,7 +128,7 @@ class Meter(Shared):
         if max_money is not None:
             if price is None:
                 raise LMSettingsError(
-                    "No price is known, so no limit in money can be kept",
+                    "No price is known, so a limit in money cannot be enforced",
                     where=f"max_money={max_money:g}",
                     remedy="Give a price: Price(prompt, completion), in money per million tokens.",
                 )

@@ -207,7 +207,7 @@ class Audit(NamedTuple):
             if self.broken
             else "held"
             if self.high <= self.target
-            else "neither held nor missed surely"
+            else "neither met nor missed with certainty"
         )
         return (
             f"audit: {self.local} of {self.n} turns are decided locally, {100 * self.error:.1f} % of them wrong; with "

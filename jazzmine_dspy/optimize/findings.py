@@ -206,7 +206,7 @@ def choosing(context: RunContext, state: RunState) -> Choosing:
     words += list(_lost_by_cascades(state))
     if state.refitted:
         words.append(
-            f"what ships was trained once more, on {state.refitted} turns of train, dev-A and dev-B, "
+            f"the shipped program was retrained on {state.refitted} turns of train, dev-A and dev-B, "
             "with the choices made before"
         )
     recall, head = local.trained.recall, local.trained.head

@@ -172,5 +172,5 @@ def assert_answered(name: str, lost: int, turns: int) -> None:
         raise LMUnansweredError(
             f"The language model did not answer {lost} of {turns} turns, more than {UNANSWERED:.0%}",
             where=name,
-            remedy="Run it again when the model answers; what it has answered is not asked again.",
+            remedy="Run it again when the model answers; stored answers are reused.",
         )

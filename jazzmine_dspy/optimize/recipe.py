@@ -48,7 +48,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
     for key, value in settings.items():
         if is_secret(key, value):
-            raise ValueError(f"{key} is a secret: a recipe is kept and tracked; set the provider's variable")
+            raise ValueError(
+                f"{key} is a secret, and recipes are stored and tracked; set the provider's environment variable"
+            )
     return settings
 
 

@@ -187,7 +187,7 @@ def check_deciders(policy: Policy, bound: Mapping[str, Decider]) -> None:
         if name not in BUILT_IN and name not in bound and name not in DECIDERS:
             known = ", ".join((*BUILT_IN, *sorted(DECIDERS)))
             raise InputError(
-                f"The policy names the decider {name!r}, which nobody registered",
+                f"The policy names the decider {name!r}, which is not registered",
                 where="deciders",
                 remedy=f"Use one of {known}, bind one, or install the package that has it.",
             )

@@ -47,7 +47,7 @@ def labelled_turn(example: Mapping[str, Any]) -> LabelledMessage:
             raise ValueError("no label")
     except (TypeError, ValueError, InputError) as error:
         raise InputError(
-            f"The example holds no labelled turn: {getattr(error, 'message', type(error).__name__)}",
+            f"The example has no labelled turn: {getattr(error, 'message', type(error).__name__)}",
             remedy="Use dataset.to_dspy(split), or dspy.Example(text=…, flows=[…]).with_inputs('text').",
         ) from error
     return LabelledMessage(
@@ -101,7 +101,7 @@ def to_demo(predictor: str, example: LabelledMessage, program: DecidingModule) -
     gold = list(labels.flows or ())
     if strange := [name for name in gold if name not in program.registry]:
         remedy = f"Name flows of the program: {', '.join(program.registry)}."
-        raise InputError(f"A demonstration wants the unknown flow {strange[0]!r}", remedy=remedy)
+        raise InputError(f"A demonstration names the unknown flow {strange[0]!r}", remedy=remedy)
     query = labels.enhanced or "" if predictor in ("select", "understand") else ""
     state = _with_candidates(program, turn, example.conversation_id, query, gold)
     if predictor == "understand":
@@ -123,7 +123,7 @@ def _with_candidates(
         state = replace(state.with_query(search), query=query)
     if state.recall_failure:
         raise MemoryUnavailableError(
-            f"No demonstration can be built: {state.recall_failure}", remedy="Mend recall, and run again."
+            f"No demonstration can be built: {state.recall_failure}", remedy="Fix recall, and run again."
         )
     # Without the nearest examples, which would make each demonstration as long as several.
     shown = [candidate._replace(near=()) for candidate in state.recalled[: program.policy.top_k]]

@@ -65,7 +65,7 @@ def enhancement_of(
     found, refused = _enhancement(outputs, text), []
     most = _LONGEST_REWRITE[0] + _LONGEST_REWRITE[1] * len(text)
     if len(found.enhanced_query) > most:
-        refused.append(f"enhanced_query: {len(found.enhanced_query):,} characters are no rewrite")
+        refused.append(f"enhanced_query: {len(found.enhanced_query):,} characters are not a rewrite")
         found = found.model_copy(update={"enhanced_query": text})
     elif found.enhanced_query != text:
         same = says_the_same(found.enhanced_query, text)

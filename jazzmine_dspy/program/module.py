@@ -74,7 +74,9 @@ class ProgramModule(dspy.Module):
         """
         own = {id(predictor.lm): predictor.lm for _, predictor in self.all_parameters()}
         if len(own) > 1:
-            raise ValueError("The predictors have different language models: there is no one to return")
+            raise ValueError(
+                "The predictors have different language models, so there is no single one to return"
+            )
         return next(iter(own.values()), None) or self.bindings.lm_for()
 
     def context(self, **settings: Any) -> AbstractContextManager[None]:

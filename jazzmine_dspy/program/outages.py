@@ -224,7 +224,7 @@ class _Known:
         half_open = self.breaker.state == STATE_HALF_OPEN
         if self.breaker.opened or (half_open and now < self._tried_at + REST_S):
             raise LMPausedError(
-                f"The language model failed {FAILURES} times in a row and is left alone for {REST_S} s"
+                f"The language model failed {FAILURES} times in a row and is not called for {REST_S} s"
             )
         if half_open:
             self._tried_at = now

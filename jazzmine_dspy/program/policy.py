@@ -38,7 +38,7 @@ def _in_order(deciders: Deciders) -> Deciders:
         raise ValueError("name one decider at least, and each once")
     for name, gate in deciders[:-1]:
         if gate is None and name != "local":
-            raise ValueError(f"the decider {name!r} needs a gate, since another one stands behind it")
+            raise ValueError(f"the decider {name!r} needs a gate, since another decider follows it")
     return deciders
 
 

@@ -92,7 +92,7 @@ def check_contract(state: Mapping[str, Any], signatures: Mapping[str, Any], *, e
                 remedy="Compile it again, or install the version of jazzmine-dspy that compiled it.",
             )
     if expected and said is None:
-        log.warning("the saved module does not say which version compiled it: it is taken as it is")
+        log.warning("the saved module does not say which version compiled it: it is loaded unchanged")
     elif isinstance(said, Mapping) and said.get("jazzmine_dspy") != __version__:
         log.warning("the saved module was compiled by version %s, and fits this one", of.rpartition(" ")[2])
 

@@ -305,7 +305,7 @@ def turn_problems(turn: Turn, registry: Mapping[str, Flow], slots: Iterable[Slot
     if turn.flow and flow is None:
         yield f"flow: no flow is called {turn.flow!r}"
     if turn.awaiting and not turn.flow:
-        yield f"awaiting: {turn.awaiting!r} is awaited, but no flow runs"
+        yield f"awaiting: {turn.awaiting!r} is asked for, but no flow runs"
     if turn.awaiting and flow is not None and flow.slot(turn.awaiting) is None:
         yield f"awaiting: flow {flow.name!r} has no slot {turn.awaiting!r}"
     for place, names in (
@@ -318,7 +318,7 @@ def turn_problems(turn: Turn, registry: Mapping[str, Flow], slots: Iterable[Slot
     if turn.confirming is not None and turn.confirming.flow and turn.confirming.flow not in registry:
         yield f"confirming: no flow is called {turn.confirming.flow!r}"
     if turn.status is ConversationStatus.AWAITING_CONFIRMATION and turn.confirming is None:
-        yield "status: a confirmation is awaited, but 'confirming' does not say which"
+        yield "status: a confirmation is open, but 'confirming' does not say which"
     if turn.date is None:
         for slot in (slot for slot in slots if slot.kind.dated):
             first, second = (

@@ -246,7 +246,7 @@ class TurnProgram(DecidingModule):
     def _warn_if_unasked(self) -> None:
         if not self.active_predictors():
             warnings.warn(
-                "The program's policy asks no language model, so that other prompts change nothing of what it decides: "
+                "The program's policy calls no language model, so other prompts do not change its decisions: "
                 "use program.with_policy('lm'), or a policy whose deciders name 'lm'",
                 UserWarning,
                 stacklevel=3,

@@ -324,7 +324,7 @@ class Conversations:
                 await self.record_summary(conversation_id, ended, summary)
         except Exception as error:
             logger.warning(
-                "Episode %d of conversation %r was not handed on: %s",
+                "Episode %d of conversation %r was not passed on: %s",
                 ended,
                 conversation_id,
                 format_error(error),

@@ -186,14 +186,14 @@ def _mapping(item: Any, name: str, text: str) -> dict[str, Any]:
         data = FrozenMap.of(item).as_dict() if isinstance(item, Mapping) else {text: item}
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            "The hook gave what JSON has not", where=name, remedy="Return JSON values."
+            "The hook returned a value that is not JSON", where=name, remedy="Return JSON values."
         ) from error
     value = data.get(text)
     if isinstance(value, dict | list | int | float):
         data[text] = json.dumps(value, ensure_ascii=False)
     elif not isinstance(value, str):
         raise InputError(
-            f"The hook gave an item without a text {text!r}",
+            f"The hook returned an item without a text {text!r}",
             where=name,
             remedy=f"Return texts, or mappings with {text!r}.",
         )

@@ -294,7 +294,7 @@ async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
             trace = TurnTrace.model_validate(carried["trace"])
         except (KeyError, TypeError, ValidationError) as error:
             cause = format_error(error)
-            logger.warning("A message of conversation %r waits on: %s", state.conversation_id, cause)
+            logger.warning("A message of conversation %r still waits: %s", state.conversation_id, cause)
             left.append(carried)
             continue
         try:

@@ -217,7 +217,7 @@ class TurnTaker:
                 outcomes += taken
         except JazzmineError as error:
             # The action is over, whatever becomes of the messages.
-            logger.warning("Messages of conversation %r wait on: %s", conversation_id, error)
+            logger.warning("Messages of conversation %r still wait: %s", conversation_id, error)
         return state, outcomes
 
     async def drain(

@@ -52,11 +52,11 @@ def checked_name(name: object, field: str) -> str:
     """
     sound = isinstance(name, str) and 0 < len(name) <= MAX_NAME
     if not isinstance(name, str) or not sound or _NO_NAME.search(name):
-        what = "is no text" if not isinstance(name, str) else "cannot be used"
+        what = "is not a text" if not isinstance(name, str) else "cannot be used"
         raise InputError(
             f"The {field} {what}",
             where=field,
-            remedy=f"Pass 1 to {MAX_NAME} characters, no control characters among them.",
+            remedy=f"Pass 1 to {MAX_NAME} characters, without control characters.",
         )
     return name
 

@@ -279,7 +279,7 @@ def read_answer(model: type[A], text: str, error: type[AnswerError] = AnswerErro
         field = ".".join(str(part) for part in first["loc"])
         refusal = error(
             f"The answer does not fit: {first['msg']}", where=f"field {field}",
-            remedy="Ask again, or use a language model that holds its answer to a schema.",
+            remedy="Ask again, or use a language model that follows a schema.",
         )  # fmt: skip
         refusal.readable, refusal.refused = _readable(model, data, problem)
         raise refusal from problem
@@ -316,7 +316,7 @@ def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict
     found = [each for each in candidates if isinstance(each, dict)]
     if not found:
         raise error(
-            "The answer holds no JSON object", where=f"text of {len(text.strip())} characters",
+            "The answer has no JSON object", where=f"text of {len(text.strip())} characters",
             remedy="Ask again.",
         )  # fmt: skip
     # Drafts and forms come before the answer.

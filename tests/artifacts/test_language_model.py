@@ -69,7 +69,7 @@ def test_a_model_that_is_given_is_asked(tmp_path: Path, caplog: pytest.LogCaptur
     assert load("base", flows=FLOWS, lm=lm).policy.names == ("local", "lm")
     assert load(local).policy.names == load(local, lm=lm, policy="shipped").policy.names == ("local",)
     (message,) = said(caplog)
-    assert "openai/own is bound to program 'local' and never asked" in message
+    assert "openai/own is bound to program 'local' and never called" in message
 
 
 @pytest.mark.row("A8")
@@ -88,14 +88,14 @@ def test_what_keeps_a_model_from_answering_is_said_once(
     )
     load(addressed)
     (message,) = said(caplog)
-    assert "openai/own at gpu.example.org is asked without a key: set OPENAI_API_KEY" in message
+    assert "openai/own at gpu.example.org is called without a key: set OPENAI_API_KEY" in message
     caplog.clear()
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     load(addressed)
     assert said(caplog) == []
     load(saved(tmp_path / "unbound", "lm"))
     (message,) = said(caplog)
-    assert "program 'unbound' asks a language model and none is bound" in message
+    assert "program 'unbound' uses a language model and none is bound" in message
     caplog.clear()
     with dspy.context(lm=dspy.LM("openai/own", api_key="x")):
         load(tmp_path / "unbound")

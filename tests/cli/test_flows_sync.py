@@ -82,7 +82,7 @@ def test_a_server_is_synced_with_a_key_out_of_the_environment(
     sync = ("flows", "sync", file, "--memory", running.url, "--layout", "jazzmine", "--prefix", "shared")
     refused = run(*sync)
     assert refused.code == 2
-    assert "wants an API key" in refused.err
+    assert "needs an API key" in refused.err
     unset = run(*sync, "--api-key-env", "OTHER_KEY")
     assert (unset.code, "OTHER_KEY is not set" in unset.err) == (2, True)
     monkeypatch.setenv("OTHER_KEY", "wrong-secret")

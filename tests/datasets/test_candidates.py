@@ -218,8 +218,8 @@ async def test_nothing_is_written_over_labels_and_an_export_of_nothing_is_told(
 ) -> None:
     await export_candidates(kept, TALKS, flows=FLOWS, out=tmp_path)
     before = (tmp_path / "candidates.jsonl").read_bytes()
-    with pytest.raises(DatasetError, match="candidates already"):
+    with pytest.raises(DatasetError, match="already has candidates"):
         await export_candidates(kept, TALKS, flows=FLOWS, out=tmp_path)
-    with pytest.raises(DatasetError, match="No conversation with a user's message"):
+    with pytest.raises(DatasetError, match="No conversation to export has a message of a user"):
         await export_candidates(kept, ["nobody"], flows=FLOWS, out=tmp_path, replace=True)
     assert (tmp_path / "candidates.jsonl").read_bytes() == before

@@ -148,11 +148,11 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "before.confirming",
         "does not fit",
     ),
-    "awaited and held": (
+    "asked for and has a value": (
         {"before": RUNNING | {"awaiting": "flavour"}},
         "warning",
         "before.awaiting",
-        "awaited and held",
+        "asked for and has a value",
     ),
 }
 

@@ -84,7 +84,7 @@ def test_an_example_that_is_written_by_hand_is_scored_by_what_it_labels() -> Non
     mid = dspy.Example(turn={"text": "4471", "flow": "track_order"}, commands=[]).with_inputs("turn")
     assert metric(mid, said(commands=[])) == 1.0
     for wrong in ({"text": "hi"}, {"text": "", "flows": []}, {"text": "hi", "commands": [{"type": "no"}]}):
-        with pytest.raises(InputError, match="holds no labelled turn"):
+        with pytest.raises(InputError, match="has no labelled turn"):
             metric(dspy.Example(**wrong), said())
 
 

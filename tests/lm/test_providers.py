@@ -302,7 +302,7 @@ def test_a_context_of_ones_own_is_kept(no_proxy: None) -> None:
     [
         ("cut", "The answer breaks off"),
         ("empty", "The answer is empty"),
-        ("language", "holds no JSON object"),
+        ("language", "has no JSON object"),
         (
             "huge",
             "breaks off|too long|longer than|the provider answered with an error|the deadline of the turn",

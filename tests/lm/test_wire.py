@@ -170,7 +170,7 @@ def test_what_a_provider_says_reaches_no_record_and_no_log(
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (f"Bearer {KEY} {TEXT}", "holds no JSON object"),
+        (f"Bearer {KEY} {TEXT}", "has no JSON object"),
         (json.dumps({"commands": [TEXT, KEY]}), "does not fit|no such flow"),
         (json.dumps(ANSWERS | {"commands": [KEY]}), "no such flow was offered"),
         (json.dumps(ANSWERS | {"sentiment_score": [TEXT], KEY: KEY}), "does not fit"),

@@ -109,7 +109,7 @@ def test_an_answer_that_cannot_be_read_was_a_call_too(speak: Make, make_program:
     decision = decide(make_program(lm), style, BUSY)
     (failed,) = decision.stages["understand"].calls
     assert not failed.success
-    assert str(failed.error).startswith("UnderstandingError: The answer holds no JSON object")
+    assert str(failed.error).startswith("UnderstandingError: The answer has no JSON object")
     assert failed.completion_tokens == 5
     assert failed.prompt_tokens > 20
     assert decision.stages["understand"].degraded
@@ -248,7 +248,7 @@ def test_a_repeated_call_that_hangs_is_cut_off_alone(speak: Make, make_program: 
         finally:
             engine.released.set()
     failed, cut = decision.stages["enhance"].calls
-    assert "Error: The answer holds no JSON object" in str(failed.error)
+    assert "Error: The answer has no JSON object" in str(failed.error)
     assert (failed.completion_tokens, cut.completion_tokens, cut.error) == (4, 0, DEADLINE)
     adds_up(decision)
 

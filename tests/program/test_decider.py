@@ -141,7 +141,7 @@ def test_a_bound_decider_needs_no_registration(ordered: Make, registry: FlowRegi
     other = Own()
     other.fingerprint = "another table"
     assert named.bind(deciders={"mine": other}).fingerprint != program.with_policy(Policy()).fingerprint
-    with pytest.raises(ArtifactError, match=r"'mine' \(Own\) is of no registered class.*@decider"):
+    with pytest.raises(ArtifactError, match=r"'mine' \(Own\) has a class that is not registered.*@decider"):
         save(named, tmp_path / "shop")
     with pytest.raises(InputError, match="'lm' is built in"):
         program.bind(deciders={"lm": Own()})
@@ -358,5 +358,5 @@ def test_what_a_decider_has_learnt_is_saved_and_loaded_with_the_program(
     with pytest.raises(ArtifactError, match=r"it counts something else \(deciders"):
         load(other, bind=False)
     monkeypatch.delitem(DECIDERS._values, "mine")
-    with pytest.raises(InputError, match=r"'mine', which nobody registered.*install the package that has it"):
+    with pytest.raises(InputError, match=r"'mine', which is not registered.*install the package that has it"):
         load(folder, bind=False)

@@ -24,7 +24,7 @@ SAFE = Enhancement(
     is_continuation=True,
 )  # fmt: skip
 FAILURES: dict[str, tuple[Any, str]] = {
-    "no JSON": ("I am sorry.", "EnhancementError: The answer holds no JSON object"),
+    "no JSON": ("I am sorry.", "EnhancementError: The answer has no JSON object"),
     "truncated": ('{"enhanced_query": "Where is', "EnhancementError: The answer breaks off"),
     "a key missing": ('{"enhanced_query": "Where?"}', "EnhancementError: The answer does not fit"),
     "nothing": ("", "LMNoAnswerError"),

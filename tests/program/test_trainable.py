@@ -283,9 +283,9 @@ def test_a_program_that_asks_no_model_warns_before_anything_is_spent(
     registry: FlowRegistry, overlap: Make
 ) -> None:
     program = program_of(registry, overlap, "fused", "fallback")
-    with pytest.warns(UserWarning, match="asks no language model"):
+    with pytest.warns(UserWarning, match="calls no language model"):
         program.trainable()
-    with pytest.warns(UserWarning, match="asks no language model"):
+    with pytest.warns(UserWarning, match="calls no language model"):
         dspy.LabeledFewShot(k=1).compile(program, trainset=[dspy.Example(a=1)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -33,14 +33,14 @@ FLOWS = [
             {"flow": "cancel_order", "awaiting": "order"},
             "awaiting: flow 'cancel_order' has no slot 'order'",
         ),
-        ({"awaiting": "order_id"}, "awaiting: 'order_id' is awaited, but no flow runs"),
+        ({"awaiting": "order_id"}, "awaiting: 'order_id' is asked for, but no flow runs"),
         (
             {"flow": "cancel_order", "confirming": {"flow": "pay", "action": "Pay?"}},
             "confirming: no flow is called 'pay'",
         ),
         (
             {"flow": "cancel_order", "status": "awaiting_confirmation"},
-            "status: a confirmation is awaited, but 'confirming' does not say which",
+            "status: a confirmation is open, but 'confirming' does not say which",
         ),
     ],
 )

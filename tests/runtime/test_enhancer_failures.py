@@ -54,8 +54,8 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 FAILURES: dict[str, tuple[Any, str]] = {
-    "nonsense": ("I am sorry.", "EnhancementError: The answer holds no JSON object"),
-    "an essay": (ESSAY, "EnhancementError: The answer holds no JSON object"),
+    "nonsense": ("I am sorry.", "EnhancementError: The answer has no JSON object"),
+    "an essay": (ESSAY, "EnhancementError: The answer has no JSON object"),
     "nothing": ("", "LMNoAnswerError"),
     "truncated": ('{"enhanced_query": "Where is', "breaks off"),
     "a key missing": ('{"enhanced_query": "Where?"}', "does not fit"),

@@ -98,7 +98,7 @@ async def test_a_hook_that_fails_is_logged_and_degrades_nothing(
     await runtime.settled()
     assert outcome.new_episode
     assert not outcome.decision.degraded
-    assert "Episode 1 of conversation 'c1' was not handed on: RuntimeError" in caplog.text
+    assert "Episode 1 of conversation 'c1' was not passed on: RuntimeError" in caplog.text
     assert "sk-secret" not in caplog.text
     assert not (await say(runtime, "more")).decision.degraded
 

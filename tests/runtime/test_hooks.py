@@ -176,7 +176,7 @@ def no_coroutine(*_: str) -> Any:
         (is_late, "DeadlineError: No answer within 0.02 s."),
         (gives_up, "CancelledError"),
         (gives_text, "InputError: The hook must return a list, not str"),
-        (gives_numbers, "InputError: The hook gave an item without a text"),
+        (gives_numbers, "InputError: The hook returned an item without a text"),
         (gives_too_many, "InputError: 51 texts were given"),
         (no_coroutine, "TypeError"),
     ],

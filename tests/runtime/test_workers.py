@@ -326,7 +326,7 @@ async def test_what_a_newer_worker_left_to_be_stored_waits_for_one_that_can_read
     outcome = await office.two.process(**ANN, text="three", message_id="m3")
     assert (outcome.state.turn_number, outcome.state.outbox) == (2, [newer])
     assert await office.texts() == ["one", "three"]
-    assert "waits on: ValidationError" in caplog.text
+    assert "still waits: ValidationError" in caplog.text
     assert "9876" not in caplog.text
 
 

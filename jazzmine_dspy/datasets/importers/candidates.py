@@ -20,7 +20,7 @@ PROVENANCE = Provenance(
     licence="the user's own",
     command="jazzmine-dspy datasets import candidates",
     derived=(
-        "Labels that somebody corrected or confirmed: those of turns without the key `x-guess`.",
+        "Corrected or confirmed labels: those of turns without the key `x-guess`.",
         "The state before each message, as it was in service.",
     ),
     left_out=(

@@ -175,7 +175,7 @@ class _Table:
         if cells.get("date") is not None and (stamp is None or stamp.day is None):
             raise self._bad(
                 "date",
-                f"{str(cells['date'])[:60]!r} is not a day, or can be one of two; write such as 2026-03-02",
+                f"{str(cells['date'])[:60]!r} is not a day, or is ambiguous; write it as 2026-03-02",
             )
         day = dated.day if (dated := stamp or place) is not None else None
         self._days.update([day] if day is not None else [])
@@ -190,7 +190,7 @@ class _Table:
                 text = row.cells["text"]
                 if text is None or isinstance(text, dict | list):
                     raise self._bad(
-                        "text", "there is no text; a message nan, as pandas writes an empty cell, is none"
+                        "text", "there is no text; nan, which pandas writes for an empty cell, is not a text"
                     )
                 data: dict[str, Any] = {"role": role, "text": str(text)}
                 if role == "user":
@@ -213,7 +213,7 @@ class _Table:
             return f"row-{line:05d}"
         value = cells["conversation"]
         if value is None or isinstance(value, dict | list | bool):
-            raise self._bad("conversation", "there is no id; write the one of its conversation")
+            raise self._bad("conversation", "there is no id; write the id of the conversation")
         return str(value)
 
     def _sorted(self, name: str, rows: Sequence[Row]) -> Sequence[Row]:
@@ -282,7 +282,7 @@ class _Table:
             raise self._bad("flow", "write the name of a flow, several with ';' between them, or none")
         without = [name for name in names if name.casefold() not in _NO_FLOW]
         if without and len(without) < len(names):
-            raise self._bad("flow", "none stands next to other flows; write either")
+            raise self._bad("flow", "none cannot stand next to other flows; remove one of them")
         for name in without:
             if self._registry is not None and name not in self._registry:
                 raise self._bad(
@@ -311,7 +311,7 @@ class _Table:
             return {name.strip(): text.strip() for name, _, text in pairs}
         data = self._data("slots", value)
         if not isinstance(data, dict):
-            raise self._bad("slots", 'the JSON is not an object; write such as {"order_id": "4471"}')
+            raise self._bad("slots", 'the JSON is not an object; write it as {"order_id": "4471"}')
         return data
 
     def _commands(self, value: Any) -> list[dict[str, Any]]:

@@ -285,5 +285,5 @@ def _decoded(reader: SourceReader, path: Path) -> str:
         raise DatasetError(
             f"No file can be read as {encoding!r}",
             where="--encoding",
-            remedy="Give such as utf-8, cp1252 or latin-1.",
+            remedy="Use an encoding such as utf-8, cp1252 or latin-1.",
         ) from error

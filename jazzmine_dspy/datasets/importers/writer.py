@@ -53,7 +53,7 @@ def claim(out: Path, *, replace: bool, flows: Path | None = None) -> None:
         raise DatasetError(
             f"The folder already has a dataset: {', '.join(existing)}",
             where=str(out),
-            remedy="Name another --out, or say --replace.",
+            remedy="Name another --out, or use --replace.",
         )
 
 
@@ -132,7 +132,9 @@ def write_dataset(
     """
     if not 0 <= dev_share < 1:
         raise DatasetError(
-            f"The share {dev_share:g} is not from 0 to below 1", where="dev_share", remedy="Give such as 0.2."
+            f"The share {dev_share:g} is not from 0 to below 1",
+            where="dev_share",
+            remedy="Use a share such as 0.2.",
         )
     _check_complete(reader)
     roles = _roles(reader, seed, dev_share, whole=whole)
@@ -143,7 +145,7 @@ def write_dataset(
         listed = _yaml(registry).encode()
     conversations = [c for part in reader.parts for c in reader.conversations[part.name]]
     if missing := undated(conversations, catalogue(registry)):
-        reader.notes.append(f"{missing}. Of a table, --map date=COLUMN names the days.")
+        reader.notes.append(f"{missing}. For a table, name the days with --map date=COLUMN.")
     counts = {role: list(roles.values()).count(role) for role in ROLES}
     lines = "".join(_line(conversation) + "\n" for conversation in conversations)
     try:

@@ -242,7 +242,7 @@ def _read(file: Path, registry: str) -> Iterator[SuiteConversation]:
         where = f"{file}:{line}"
         if not isinstance(item, dict):
             raise InputError(
-                "A conversation is no mapping", where=where, remedy="Give it id, kind, date, turns."
+                "A conversation is not a mapping", where=where, remedy="Give it id, kind, date, turns."
             )
         turns = item.get("turns")
         if isinstance(turns, list) and all(isinstance(turn, dict) for turn in turns):
@@ -276,7 +276,7 @@ def _malformed(error: ValidationError, file: Path, line: int, turn_lines: list[i
     if first["type"] == "extra_forbidden":
         remedy = f"Remove it, or correct its name: {', '.join(Expect.model_fields)} may be expected."
     elif first["type"] == "string_type":
-        remedy = "Put it into quotes: bare yes, no and numbers are no texts in YAML."
+        remedy = "Put it into quotes: in YAML, bare yes, no and numbers are not texts."
     field = ".".join(str(part) for part in loc)
     return InputError(message, where=f"{file}:{line}, conversation {name!r}, field {field}", remedy=remedy)
 

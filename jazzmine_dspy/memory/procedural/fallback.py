@@ -86,7 +86,8 @@ class FallbackRecall(Shared):
         except _DOWN as error:
             if not is_trial:
                 logger.warning(
-                    "procedural memory is down, the registry's own index stands in: %s", format_error(error)
+                    "procedural memory is down, the registry's own index is used instead: %s",
+                    format_error(error),
                 )
             return self._degraded(query, **request)
         finally:

@@ -242,7 +242,7 @@ class QdrantEngine(Engine):
         cases = (
             (
                 status in (401, 403),
-                "refuses the API key" if self._has_key else "wants an API key",
+                "refuses the API key" if self._has_key else "needs an API key",
                 "Pass the right key as api_key=….",
             ),
             (

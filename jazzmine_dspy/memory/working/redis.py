@@ -211,7 +211,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
                 )
         if not prefix or set("{}") & set(prefix):
             raise InputError(
-                f"{prefix!r} is no prefix of keys",
+                f"{prefix!r} cannot be a prefix of keys",
                 where="prefix",
                 remedy="Name one without braces, which choose the slot in a cluster.",
             )

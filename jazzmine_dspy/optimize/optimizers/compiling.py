@@ -81,7 +81,7 @@ def compiled(
         raise LMUnansweredError(
             f"The language model did not answer {guard.lost} of {guard.asked} turns, more than {UNANSWERED:.0%}",
             where=name,
-            remedy="Run it again when the model answers; what it has answered is not asked again.",
+            remedy="Run it again when the model answers; stored answers are reused.",
         )
     if guard.exhausted:
         tools.note(f"the budget for compiling is spent within {name!r}: its best so far is taken")

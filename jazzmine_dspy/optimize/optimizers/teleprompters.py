@@ -132,7 +132,7 @@ class TeleprompterAdapter:
             ) from error  # fmt: skip
         of_dspy = inspect.isclass(kind) and issubclass(kind, dspy.teleprompt.Teleprompter)
         if not of_dspy:
-            fault = "is no dspy.Teleprompter"
+            fault = "is not a dspy.Teleprompter"
         elif "student" not in _parameters(kind.compile):
             fault = "compiles no student"
         else:

@@ -47,7 +47,7 @@ def served(context: RunContext, contender: Contender) -> TurnProgram:
     if contender.kind != "cascade" or not context.recipe.lm.startswith(RECORDED_PREFIX):
         return contender.program
     context.progress.note(
-        "recorded answers serve no user: local ships, and asks a model that load() is given"
+        "recorded answers cannot serve users: local ships, and calls a model that load() gets"
     )
     policy = contender.program.policy
     return contender.program.with_policy(
@@ -65,7 +65,7 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     difference = each.evaluation.shared_difference(base.evaluation, metric)
     price = price_of(context, each)
     if difference is None:
-        return Verdict(each, score, worth=-1.0, broken=("no turn says anything of it",))
+        return Verdict(each, score, worth=-1.0, broken=("no turn measures it",))
     gain = Gain(difference.value, difference.error)
     broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
     if each.kind == "local" and (each.local is None or each.local.trained.head is None):

@@ -37,7 +37,7 @@ _NOTES = {
     BASE: "the package's weights over these flows: no label of the dataset, no language model",
     "LM as written": "the language model on every turn, prompts as written",
     "LM compiled": "the language model on every turn, with the prompts that were best on dev-A",
-    findings.CASCADE: "the shipped program, and the language model on the turns that it is not sure of",
+    findings.CASCADE: "the shipped program, and the language model on the turns without enough confidence",
     BEFORE: "the program that the run starts from, over the flows as they are now",
     "shipped": "the whole program that the run chose",
 }

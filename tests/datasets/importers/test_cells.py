@@ -66,7 +66,7 @@ def test_a_list_in_a_cell_is_read_as_one(tmp_path: Path, cell: str, flows: list[
         ('"[""a"", null]"', "write the name of a flow"),
         ('"[""a"", """"]"', "write the name of a flow"),
         ("a; nan", "write the name of a flow"),
-        ("a; none", "none stands next"),
+        ("a; none", "none cannot stand next"),
         ("\"[['a']]\"", "write the name of a flow"),
     ],
 )

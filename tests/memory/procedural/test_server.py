@@ -211,7 +211,7 @@ def test_the_key_is_sent_and_never_shown(time: Time) -> None:
         running.requests.clear()
         with pytest.raises(MemoryUnavailableError, match="refuses the API key") as refused:
             list(wrong.scroll(LAYOUT))
-        with pytest.raises(MemoryUnavailableError, match="wants an API key"):
+        with pytest.raises(MemoryUnavailableError, match="needs an API key"):
             list(open_engine(running.url).scroll(LAYOUT))
         assert running.requests == {"POST /collections/{c}/points/scroll": 2}
     for shown in (caught.value, refused.value, engine, wrong):

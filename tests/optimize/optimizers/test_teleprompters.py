@@ -112,7 +112,7 @@ def test_a_class_that_takes_no_model_gets_a_teacher_that_asks_one(
     [
         ('optimizer = "no_such_package.Class"', "optimizer", "No module named 'no_such_package'"),
         ('optimizer = "dspy.NoSuchClass"', "optimizer", "NoSuchClass"),
-        ('optimizer = "pathlib.Path"', "optimizer", "is no dspy.Teleprompter"),
+        ('optimizer = "pathlib.Path"', "optimizer", "is not a dspy.Teleprompter"),
         ('optimizer = "polite_package.NoStudent"', "optimizer", "compiles no student"),
         ('[optimizer]\nname = "gepa"\ninit = {reflection_minibatchsize = 2}', "optimizer.init.reflection_minibatchsize",
          "Did you mean 'reflection_minibatch_size'?"),

@@ -239,7 +239,7 @@ def test_programs_are_compared_on_the_turns_that_both_answered(choice_of: Callab
     strange = contender("other", "other", Evaluation((replace(_turn(99, True)),)))
     choice = choice_of(strange)
     assert choice.ships == "base"
-    assert choice.verdicts[1].broken == ("no turn says anything of it",)
+    assert choice.verdicts[1].broken == ("no turn measures it",)
 
 
 @pytest.mark.row("C5")

@@ -52,7 +52,7 @@ def start_flow(state: WorkingMemory, flow_state: ActiveFlowState | Flow, *, now:
         state,
         all(other.flow_name != name for other in state.open_flows),
         f"Flow {name!r} is {'running' if _is_active(state, name) else 'paused'} already",
-        "Go on with it or resume it; cancel it first if it is to begin anew.",
+        "Continue or resume it. To start it again, cancel it first.",
     )
     flow.transition_to(FlowStatus.ACTIVE)
     add_slots(state, flow, [])

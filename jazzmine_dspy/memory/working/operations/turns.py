@@ -178,7 +178,7 @@ def request_confirmation(
     require(
         state,
         same,
-        f"The confirmation is of flow {asked.flow_name or asked.flow_id!r}, not of the one that runs",
+        f"The confirmation is of flow {asked.flow_name or asked.flow_id!r}, not of the running flow",
         "Resume that flow first.",
         flow=flow.flow_name,
     )
