@@ -51,7 +51,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml tools/install.py | $(BIN)/python
-	$(BIN)/python tools/install.py optimize,local
+	$(BIN)/python tools/install.py langgraph,optimize,local
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml conformance/pyproject.toml tools/install.py tools/no-deps-dev.txt | $(BIN)/python

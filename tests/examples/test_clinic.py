@@ -1,0 +1,153 @@
+"""The example of a clinic: it starts with one command, and acts only after a yes."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_openai import FakeOpenAI
+from jazzmine_dspy import load_dataset
+from jazzmine_dspy.datasets.check import check_dataset
+from prompt_brain import brain
+
+CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic"
+BOOKING = ("I'd like an appointment for Bella", "a check-up", "next tuesday", "11 o'clock", "Bella")
+
+
+class Talk:
+    """The program in a process of its own, one message at a time."""
+
+    def __init__(self, database: Path, *options: str) -> None:
+        self._database = database
+        self._process = subprocess.Popen(
+            [sys.executable, str(CLINIC / "talk.py"), "--db", str(database), *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )  # fmt: skip
+
+    def say(self, *texts: str) -> str:
+        """The reply to the last message."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        reply = ""
+        for text in texts:
+            self._process.stdin.write(f"{text}\n")
+            self._process.stdin.flush()
+            assert self._process.stdout.readline() == f"you> {text}\n"
+            reply = self._process.stdout.readline().removeprefix("bot> ").strip()
+        return reply
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """What the database holds."""
+        with closing(sqlite3.connect(self._database)) as db, db:
+            return db.execute(query, values).fetchall()
+
+    def close(self) -> int:
+        """End the input, and wait for the end."""
+        self._process.communicate(timeout=60)
+        return self._process.returncode
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Talk]:
+    talk = Talk(tmp_path / "clinic.db")
+    yield talk
+    assert talk.close() == 0
+
+
+def test_the_demonstration_runs_in_one_command() -> None:
+    command = [sys.executable, str(CLINIC / "talk.py"), "--script"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    replies = [line for line in done.stdout.splitlines() if line.startswith("bot> ")]
+    assert len(replies) == len((CLINIC / "script.txt").read_text("utf-8").splitlines())
+    assert "We are closed on Sundays." in replies[2]
+    assert "check-up £45.00" in replies[4]
+    assert replies[7].endswith("at 11:00. Shall I book it?")
+    assert replies[8].startswith("bot> It is booked, the code is A103. Bella has an appointment on")
+    assert replies[9] == "bot> A nail trim costs £18.00."
+    assert replies[12] == "bot> Appointment A101 is cancelled."
+    assert replies[14].startswith("bot> A103: Bella, check-up,")
+    assert "A101" not in replies[14]
+
+
+def test_an_appointment_is_booked_moved_and_cancelled_only_after_a_yes(talk: Talk) -> None:
+    assert talk.say(*BOOKING).endswith("at 11:00. Shall I book it?")
+    booked = "SELECT pet, service, time, cancelled FROM appointments WHERE id = 103"
+    assert talk.rows(booked) == []
+    assert "A103" in talk.say("yes")
+    assert talk.rows(booked) == [("Bella", "check-up", "11:00", 0)]
+
+    assert talk.say("can you move A103 to next thursday at 4pm?").endswith("Shall I move it?")
+    assert talk.rows(booked)[0][2] == "11:00"
+    talk.say("yes")
+    assert talk.rows(booked)[0][2] == "16:00"
+
+    assert talk.say("please cancel A103") == "Cancel appointment A103. Shall I go ahead?"
+    talk.say("no, leave it")
+    assert talk.rows(booked)[0][3] == 0
+    talk.say("please cancel A103", "yes")
+    assert talk.rows(booked)[0][3] == 1
+    assert "There is no appointment A103." in talk.say("please cancel A103")
+
+
+def test_a_failed_action_is_answered_and_the_conversation_goes_on(talk: Talk) -> None:
+    confirm = talk.say(*BOOKING)
+    day = confirm.partition(" on ")[2][:10]
+    # Somebody else takes the time between the question and the yes.
+    taken = "INSERT INTO appointments (pet, service, day, time) VALUES ('Milo', 'check-up', ?, '11:00')"
+    talk.rows(taken, day)
+    assert talk.say("yes").startswith("I could not book it, sorry.")
+    assert talk.rows("SELECT pet FROM appointments WHERE day = ?", day) == [("Milo",)]
+    assert talk.say("when are you open?").startswith("We are open Monday to Friday")
+    assert f"{day} at 11:00" not in talk.say(*BOOKING[:3], "11 o'clock")
+
+
+def test_checks_reject_what_the_clinic_cannot_do(talk: Talk) -> None:
+    assert "Rex is not registered with us." in talk.say(*BOOKING[:4], "Rex")
+    assert talk.say("I want to register my dog", "Rex", "07700 900555").endswith("Shall I do that?")
+    talk.say("yes")
+    assert talk.rows("SELECT species, phone FROM patients WHERE name = 'rex'") == [("dog", "+447700900555")]
+
+
+def test_a_language_model_decides_and_answers_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(body: dict[str, Any]) -> str:
+        asked = str(body["messages"][-1]["content"])
+        if "facts" in asked:
+            assert "There is free parking behind the house." in asked
+            return "[[ ## answer ## ]]\nYes, please do.\n\n[[ ## completed ## ]]"
+        return labelled(body)
+
+    labelled = brain(CLINIC, right=True)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with FakeOpenAI(flavour="vllm", answer=answer) as server:
+        talk = Talk(tmp_path / "clinic.db", "--lm", "openai/some", "--api-base", server.address)
+        # Without the model, the first is not understood.
+        assert talk.say("yearly check for Oscar").startswith("Oscar is not registered with us.")
+        assert talk.say("cheers. can i park at yours?").startswith("Yes, please do.")
+        assert talk.close() == 0
+        assert server.refused == []
+
+
+def test_an_unknown_model_ends_it_with_one_line() -> None:
+    command = [sys.executable, str(CLINIC / "talk.py"), "--script", "--lm", "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("The language model 'nothing' names no provider")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_its_conversations_are_labelled_without_errors() -> None:
+    assert check_dataset(CLINIC).errors == ()
+    dataset = load_dataset(CLINIC)
+    turns = dataset.examples("train", "dev_a", "dev_b")
+    assert all(example.labels.commands is not None and example.labels.enhanced for example in turns)
