@@ -92,8 +92,8 @@ def cards_of(flows: Mapping[str, Mapping[str, Any]], rng: random.Random | None =
 
 _WORD = re.compile(r"[^\W_]+")
 _EMPTY = frozenset((
-    "a", "an", "the", "of", "for", "to", "in", "on", "at", "is", "it", "i", "my", "me", "we", "you", "your", "be", "with",
-    "and", "or", "by", "this", "that",
+    "a", "an", "the", "of", "for", "to", "in", "on", "at", "is", "it", "i", "my", "me", "we", "you", "your", "be",
+    "with", "and", "or", "by", "this", "that",
 ))  # fmt: skip
 
 
