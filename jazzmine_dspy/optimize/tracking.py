@@ -287,7 +287,7 @@ def trace_of(result: TurnResult, *, experiment: str, run_id: str) -> tuple[Any, 
         },
         tags={"mlflow.traceName": result.example.key, "outcome": result.outcome},
     )
-    span = {
+    span: dict[str, Any] = {
         "trace_id": base64.b64encode(trace).decode(),
         "span_id": base64.b64encode(secrets.token_bytes(8)).decode(),
         "parent_span_id": None,

@@ -55,7 +55,6 @@ def document(report: Report) -> dict[str, Any]:
         "prompts": [asdict(one) for one in report.prompts],
         "card": report.card,
         "recipe": report.recipe,
-        "updated": [asdict(one) for one in report.updated],
         "replay": dict(report.replay) if report.replay is not None else None,
         "comparison": report.comparison.to_json() if report.comparison is not None else None,
     }
