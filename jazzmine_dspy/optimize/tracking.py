@@ -6,13 +6,11 @@ import base64
 import json
 import logging
 import math
-import os
 import re
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
@@ -28,21 +26,6 @@ P = ParamSpec("P")
 _BATCH = 100
 """Parameters, or metrics, that MLflow takes in one request at most (it takes 1,000 metrics)."""
 
-_IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
-"""MLflow asks a server that is gone seven times, for minutes; a run has better things to do."""
-
-
-@contextmanager
-def _impatient() -> Iterator[None]:
-    """Within which MLflow gives up soon; what the user has set stays."""
-    ours = {name: value for name, value in _IMPATIENT.items() if name not in os.environ}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            os.environ.pop(name, None)
-
 
 def _degrading(work: Callable[Concatenate[Tracker, P], None]) -> Callable[Concatenate[Tracker, P], None]:
     """What does nothing once the store has failed, and whose failure ends the tracking alone."""
@@ -52,8 +35,7 @@ def _degrading(work: Callable[Concatenate[Tracker, P], None]) -> Callable[Concat
         if self.lost:
             return
         try:
-            with _impatient():
-                work(self, *given, **named)
+            work(self, *given, **named)
         except Exception as error:
             self.lost = format_error(error)
             self._note(f"the run is no longer tracked, since MLflow's store fails: {self.lost}")
@@ -98,13 +80,12 @@ class Tracker:
         level = talkative.level
         talkative.setLevel(max(talkative.getEffectiveLevel(), logging.WARNING))
         try:
-            with _impatient():
-                if not uri:
-                    folder.mkdir(parents=True, exist_ok=True)
-                self._client = mlflow.MlflowClient(tracking_uri=self.uri)
-                place = None if uri else (folder / "artifacts").as_uri()
-                self._experiment = experiment_of(self._client, experiment, place, note)
-                self.run_id: str = self._client.create_run(self._experiment, run_name=experiment).info.run_id
+            if not uri:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._client = mlflow.MlflowClient(tracking_uri=self.uri)
+            place = None if uri else (folder / "artifacts").as_uri()
+            self._experiment = experiment_of(self._client, experiment, place, note)
+            self.run_id: str = self._client.create_run(self._experiment, run_name=experiment).info.run_id
         except ArtifactError as error:
             raise RecipeError(error.message, where=error.where, remedy=error.remedy) from error
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ from jazzmine_dspy.memory.procedural.engine import (
     Hit,
     Point,
     Query,
-    dimension_error,
 )
 
 
@@ -35,14 +35,11 @@ class NumpyEngine(Engine):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._collections: dict[str, tuple[CollectionSpec, dict[str, Point]]] = {}
+        self._points: defaultdict[str, dict[str, Point]] = defaultdict(dict)
         self._tables: dict[str, _Table] = {}
 
     def ensure(self, spec: CollectionSpec) -> None:
-        """Create the collection unless it exists; check its vectors if it does."""
-        current, _ = self._collections.setdefault(spec.name, (spec, {}))
-        if current[1:4] != spec[1:4]:
-            raise dimension_error(spec, f"{current.size} ({current.dense!r}, {current.sparse!r})", self.where)
+        """Nothing: a collection exists once a point is written."""
 
     def search(
         self,
@@ -66,17 +63,15 @@ class NumpyEngine(Engine):
 
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
         """Write points; an id that exists is replaced."""
-        self.ensure(spec)
         with self._lock:
-            self._collections[spec.name][1].update((point.id, point) for point in points)
+            self._points[spec.name] |= {point.id: point for point in points}
             self._tables.pop(spec.name, None)
 
     def delete(self, spec: CollectionSpec, ids: Sequence[str]) -> None:
         """Remove points; unknown ids are ignored."""
-        self.ensure(spec)
         with self._lock:
             for point_id in ids:
-                self._collections[spec.name][1].pop(point_id, None)
+                self._points[spec.name].pop(point_id, None)
             self._tables.pop(spec.name, None)
 
     def scroll(
@@ -91,14 +86,13 @@ class NumpyEngine(Engine):
     def close(self) -> None:
         """Forget all points."""
         with self._lock:
-            self._collections.clear()
+            self._points.clear()
             self._tables.clear()
 
     def _table(self, spec: CollectionSpec) -> _Table:
         with self._lock:
             if spec.name not in self._tables:
-                _, points = self._collections.get(spec.name, (spec, {}))
-                self._tables[spec.name] = _Table([*points.values()], spec.size)
+                self._tables[spec.name] = _Table([*self._points[spec.name].values()], spec.size)
             return self._tables[spec.name]
 
 
@@ -119,10 +113,10 @@ class _Table:
             for stem, weight in zip(*point.sparse, strict=True):
                 rows.setdefault(stem, {})[row] = weight
         documents = sum(bool(point.sparse[0]) for point in points)
-        self._words = {
-            stem: (np.array([*weights]), _idf(len(weights), documents) * np.array([*weights.values()]))
-            for stem, weights in rows.items()
-        }
+        self._words = {}
+        for stem, weights in rows.items():
+            idf = math.log((documents - len(weights) + 0.5) / (len(weights) + 0.5) + 1)
+            self._words[stem] = np.array([*weights]), idf * np.array([*weights.values()])
         self._columns: dict[str, tuple[dict[Any, int], NDArray[np.intp]]] = {}
 
     def passing(self, where: Filter) -> NDArray[np.bool_]:
@@ -142,7 +136,9 @@ class _Table:
         if query.dense is not None:
             vectors = self._dense if len(found) == len(self.points) else self._dense[found]
             # Not ``@``: BLAS takes ten times as long where other threads are busy.
-            scores = np.einsum("ij,j->i", vectors, query.dense / np.linalg.norm(query.dense))
+            scores = np.einsum(
+                "ij,j->i", vectors, query.dense / max(float(np.linalg.norm(query.dense)), 1e-30)
+            )
         else:
             gains = np.zeros(len(self.points))
             for stem, weight in zip(*query.sparse, strict=True):
@@ -165,10 +161,6 @@ class _Table:
             distinct = {value: number for number, value in enumerate(dict.fromkeys(values))}
             self._columns[key] = distinct, np.array([distinct[value] for value in values], np.intp)
         return self._columns[key]
-
-
-def _idf(holding: int, documents: int) -> float:
-    return math.log((documents - holding + 0.5) / (holding + 0.5) + 1)
 
 
 def _fields(point: Point, fields: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import qdrant_server
-from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query
 from jazzmine_dspy.memory.procedural.numpy_engine import NumpyEngine
 from jazzmine_dspy.memory.procedural.qdrant_engine import open_server
@@ -99,17 +98,6 @@ def test_an_id_that_is_written_again_is_replaced(engine: Engine) -> None:
     hits = engine.search(LAYOUT, [Query(dense=vector("newest"))], limit=9)[0]
     assert hits[0].score == pytest.approx(1, abs=1e-6)
     assert len(hits) == 2
-
-
-def test_other_vectors_are_refused_and_left_as_they_are(engine: Engine) -> None:
-    engine.ensure(LAYOUT)
-    engine.upsert(LAYOUT, [point(1)])
-    others = {LAYOUT._replace(size=SIZE + 1): rf"\b{SIZE}\b", LAYOUT._replace(sparse="words"): "'words'"}
-    for other, named in others.items():
-        with pytest.raises(DimensionError, match=named) as caught:
-            engine.ensure(other)
-        assert caught.value.remedy
-    assert len(held(engine)) == 1
 
 
 def test_threads(engine: Engine) -> None:
