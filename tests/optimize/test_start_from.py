@@ -172,8 +172,6 @@ def test_the_command_needs_no_recipe_and_says_what_came_of_it(
     assert invocation.exit_code == 0, invocation.output
     printed = " ".join(invocation.output.split())
     assert "flows: added print_pages; changed borrow_book" in printed
-    assert "under 5 turns in train, dev, test: " in printed
-    assert "print_pages" in printed.partition("under 5 turns in train, dev, test: ")[2]
     assert "ships: " in printed
     new = artifacts.load(tmp_path / "new")
     assert new.decide(Turn(text="print my essay please")).selection.flows == ["print_pages"]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter
 from jazzmine_dspy.memory.procedural.numpy_engine import NumpyEngine
-from jazzmine_dspy.memory.procedural.points import batches, write
+from jazzmine_dspy.memory.procedural.points import write
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import Collections, FlowRecall
 from jazzmine_dspy.models.decision import Recalled
@@ -18,7 +18,6 @@ from jazzmine_dspy.models.registry import FlowRegistry
 
 _SETTINGS = RecallSettings()
 _CACHED = 4096
-_BATCH = 1000
 
 
 class FlowIndex(FlowRecall):
@@ -128,7 +127,6 @@ class FlowIndex(FlowRecall):
             self._check_open()
             if self._opened is None:
                 opened = Collections(NumpyEngine(), CollectionSpec("flows", self._embedder.size))
-                for batch in batches(list(self._points.items()), _BATCH):
-                    write(opened.engine, opened.own, self._embedder, dict(batch))
+                write(opened.engine, opened.own, self._embedder, self._points)
                 self._opened = opened
             return self._opened
