@@ -152,7 +152,6 @@ class Report:
         comparison: The program beside another one, on the same turns.
         replay: Whole conversations with the program's own state, as ``Replayed.to_json`` has them.
         examples_changed: A few turns, first with the answer of the prompts as written, then of the compiled ones.
-        compared: Names of the programs that ``examples_changed`` compares.
         choosing: How the selection was fitted; None where the report is not of a run.
     """
 
@@ -166,7 +165,6 @@ class Report:
     facts: Mapping[str, str] = field(default_factory=dict)
     reproduce: str = ""
     examples_changed: Sequence[Change] = ()
-    compared: tuple[str, str] = ("LM as written", "LM compiled")
     choosing: Choosing | None = None
     verdict: str = ""
     prompts: Sequence[Prompt] = ()
