@@ -66,10 +66,7 @@ def sync(
     file: Annotated[
         Path, typer.Argument(metavar="FILE|DIR", help="YAML file of flows, a folder with one, or a program.")
     ],
-    memory: Annotated[
-        str,
-        typer.Option("--memory", metavar="URL|PATH", help="Qdrant's URL, or the folder of an embedded one."),
-    ],
+    memory: Annotated[str, typer.Option("--memory", metavar="URL", help="URL of the Qdrant server.")],
     agent: Annotated[str, typer.Option("--agent", metavar="ID", help="Agent that the flows belong to.")] = "",
     layout: Annotated[
         Layouts, typer.Option("--layout", help="Only our own collection, or also jazzmine's.")
@@ -116,7 +113,7 @@ def sync(
         memory,
         prefix=prefix,
         layout=layout.value,
-        api_key=key if key and "://" in memory else None,
+        api_key=key,
         timeout=timeout,
         verify=str(ca) if ca else True,
     )
