@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,10 +29,6 @@ _LIMITS = {
     "deciders.safetensors": 2048 * _MEGABYTE,
 }
 """The files that an artefact may have, and how large each may be."""
-
-_FLAGS = os.O_RDONLY
-for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # where the system has them
-    _FLAGS |= getattr(os, _flag, 0)
 
 AGAIN = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
 
@@ -92,11 +86,9 @@ def read_file(folder: Path, name: str) -> bytes:
             raise ArtifactError(
                 "The file is a link out of the program's folder", where=str(path), remedy=AGAIN
             )
-        # Not blocking: a FIFO would wait for whoever writes into it before anything about it can be asked.
-        handle = os.open(place, _FLAGS)
-        with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise ArtifactError("This is not a regular file", where=str(path), remedy=AGAIN)
+        if not place.is_file():
+            raise ArtifactError("This is not a regular file", where=str(path), remedy=AGAIN)
+        with place.open("rb") as stream:
             data = stream.read(limit + 1)
     except FileNotFoundError as error:
         raise ArtifactError("A file is missing", where=str(path), remedy=AGAIN) from error
