@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.manifest import MANIFEST, is_replaced, read_checked
+from jazzmine_dspy.artifacts.manifest import MANIFEST, read_checked
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, format_error
 
@@ -37,8 +37,7 @@ def find(name: str | Path) -> Path:
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
     for place in places:
         with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
-            # One that is just being replaced is there again in a moment; reading it waits for that.
-            if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
+            if (place / MANIFEST).is_file():
                 return place
     remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
     if text.endswith(".json"):
@@ -64,7 +63,8 @@ def download(address: str) -> Path:
             from mlflow.store.artifact.utils.models import get_model_name_and_version
 
             # With a registry's own address, `download_artifacts` still asks the registry of MLflow's settings.
-            source = client.get_model_version_download_uri(*get_model_name_and_version(client, address))
+            name, version = get_model_name_and_version(client, address)  # type: ignore[no-untyped-call]
+            source = client.get_model_version_download_uri(name, version)
         # Where the files are on this machine, their own place is answered, and nothing is copied.
         place = None if source.startswith(("file:", "/")) else tempfile.mkdtemp(prefix="jazzmine-")
         return Path(download_artifacts(artifact_uri=source, dst_path=place, tracking_uri=uri))

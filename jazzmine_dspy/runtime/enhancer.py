@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from jazzmine_dspy.memory.errors import ConflictError
@@ -19,13 +19,11 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
 from jazzmine_dspy.program.enhance_stage import aenhance, enhancing_program
+from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime.conversations import MESSAGES, answered, one_turn
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
 from jazzmine_dspy.runtime.tracing import call_records, ensure_conversation
 from jazzmine_dspy.runtime.turns import clean_snippets, history_message
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.turn import TurnProgram
 
 log = logging.getLogger("jazzmine_dspy")
 

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -17,7 +17,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
-from langgraph.types import interrupt
+from langgraph.types import Checkpointer, interrupt
 
 from jazzmine_dspy.integrations.langgraph.actions import Action, ActionRunner, Answer, answered, stream_reply
 from jazzmine_dspy.integrations.langgraph.state import (
@@ -34,12 +34,8 @@ from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Message
+from jazzmine_dspy.runtime import Runtime
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, stored_step
-
-if TYPE_CHECKING:
-    from langgraph.types import Checkpointer
-
-    from jazzmine_dspy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
 from jazzmine_dspy.models.language import is_english, words
+from jazzmine_dspy.models.slots import ReadingContext, Slot
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text
 from jazzmine_dspy.program.heads.acts.questions import corrects
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem, whole_value
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.slots import ReadingContext, Slot
-    from jazzmine_dspy.models.turn import Turn
 
 _LEAD = r"^\W*(?:(?:actually|sorry|please|pls|oh|wait|no|hm+|ok|okay|also|and|can you|could you|just|yes)\b[\s,:.-]*)*"
 _TO_ADD = re.compile(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.days import in_held_month, stay_days, without_twins
 from jazzmine_dspy.program.heads.acts.free_texts import (
@@ -47,10 +49,6 @@ from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
 from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.slots import Slot
 
 _OPEN = frozenset(("text", "list", "boolean"))
 """Types of values that a message may be whatever it says."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.patterns import asks_for_digits
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, call_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type
 from jazzmine_dspy.program.heads.acts.readings import NO_COUNT_AFTER, free_text
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.slots import Slot
 
 _WITH_DIGITS = re.compile(r"(?<![\w-])[A-Za-z]{0,4}-?\d[\w-]*")
 _MONEY = re.compile(r"[€£$]|\d ?(?:euros?|eur|pounds?|gbp|quid|dollars?|usd|bucks)\b", re.IGNORECASE)

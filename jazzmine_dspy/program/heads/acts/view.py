@@ -6,22 +6,17 @@ import functools
 import re
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads._lexical import pieces, words
 from jazzmine_dspy.program.heads.acts.readings import values_in, whole_value
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.program.ports import HeadInput
-
-    Floats = NDArray[np.float32]
+from jazzmine_dspy.program.ports import Floats, HeadInput
 
 GROUPS = ("confirm", "yes or no", "slot", "running", "offer", "idle")
 """Situations that messages mean different things in."""
