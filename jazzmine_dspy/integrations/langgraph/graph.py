@@ -109,8 +109,12 @@ def build_graph(
     graph.add_conditional_edges("understand", nodes.first, list(ROUTES))
     for name in ("validate", "digression", "flow_stack", "confirm", "action"):
         graph.add_conditional_edges(name, nodes.following, ["digression", "action", "respond"])
-    graph.add_conditional_edges("respond", _waiting, ["wait", END])
-    graph.add_conditional_edges("wait", _resumable, ["understand", "wait"])
+    graph.add_conditional_edges(
+        "respond", lambda state: "wait" if state["turn"]["pending"] else END, ["wait", END]
+    )
+    graph.add_conditional_edges(
+        "wait", lambda state: "understand" if "user_message" in state else "wait", ["understand", "wait"]
+    )
     return graph.compile(checkpointer=checkpointer)
 
 
@@ -337,14 +341,6 @@ def _mirroring(*names: str) -> Any:
         return {name: state["turn"]["mirror"][name] for name in names}
 
     return node
-
-
-async def _waiting(state: _State) -> str:
-    return "wait" if state["turn"]["pending"] else END
-
-
-async def _resumable(state: _State) -> str:
-    return "understand" if "user_message" in state else "wait"
 
 
 def _ids(config: RunnableConfig) -> tuple[str, str]:

@@ -147,7 +147,13 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
             and not corrects(new)
         ):
             return new
-    alike: list[str] = [name for name in _NAMES.findall(text) if name != held and _is_alike(name, held)]
+    alike: list[str] = [
+        name
+        for name in _NAMES.findall(text)
+        if name != held
+        and len(name) >= _LEAST
+        and OSA.distance(name.lower(), held.lower(), score_cutoff=_SPELT) <= _SPELT
+    ]
     if len(alike) == 1 and corrects(text) and held[:1].isupper():
         return alike[0]
     told = _IS.search(text)
@@ -159,11 +165,6 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
     value = free_text(told["value"])
     fits = told["slot"].lower() in own and value[:1].isupper() and plain(value) != plain(held)
     return value if fits else None
-
-
-def _is_alike(name: str, held: str) -> bool:
-    """Whether a name is the held one, spelt another way."""
-    return len(name) >= _LEAST and OSA.distance(name.lower(), held.lower(), score_cutoff=_SPELT) <= _SPELT
 
 
 def _cleared(text: str, held: Sequence[Slot], at: ReadingContext) -> Slot | None:

@@ -112,13 +112,11 @@ class Values:
             if slots:
                 value = lone_number(slots[0], text, self._scene.at) if len(slots) == 1 else None
                 digits = re.sub(r"\D", "", str(value).split(".")[0])
-                part = any(digits in other for other in taken) and not self._said_alone(digits)
+                # By itself: in no longer value of digits in groups.
+                alone = re.search(rf"(?<![\w] )(?<!\w){digits}(?! ?\w*\d)(?!\w)", self._text) is not None
+                part = any(digits in other for other in taken) and not alone
                 return {} if value is None or part else {slots[0].name: value}
         return {}
-
-    def _said_alone(self, digits: str) -> bool:
-        """Whether a number stands in the message by itself, and in no longer value of digits in groups."""
-        return re.search(rf"(?<![\w] )(?<!\w){digits}(?! ?\w*\d)(?!\w)", self._text) is not None
 
     def given(self) -> list[Command]:
         """Values for the running flow: the awaited slot first, then what types tell of the others."""

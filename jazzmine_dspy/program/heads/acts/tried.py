@@ -56,7 +56,7 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
         return _form(text) if asks_for_digits(slot.pattern) else None
     said = free_text(text.rstrip("?!. "))
     if slot.type == "email":
-        return _mail(said)
+        return said if len(said.split()) <= _SHORT and _ADDRESS.search(said) else None
     if slot.type == "date":
         said = _BORN.sub("", said)
     like = _LIKE.get(str(slot.type))
@@ -87,11 +87,6 @@ def named_try(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | Non
         if sum(map(str.isdigit, match[1])) >= _LONG and not NO_COUNT_AFTER.match(text, match.end())
     }
     return found.pop() if len(found) == 1 else None
-
-
-def _mail(said: str) -> str | None:
-    """A short text with a sign of an address in it."""
-    return said if len(said.split()) <= _SHORT and _ADDRESS.search(said) else None
 
 
 def _form(text: str) -> str | None:
