@@ -83,15 +83,6 @@ def labelled_rows(examples: Examples) -> Rows:
     return Rows(stack, _right(acts), tuple(each.conversation for each in examples), np.ones(len(examples)))
 
 
-def fit_bank(embedder: EmbedderPort) -> Acts:
-    """Fit the head on the phrase bank alone.
-
-    Args:
-        embedder: The embedding model; the head needs the same one in service.
-    """
-    return fit_rows(bank_rows(embedder, 1))
-
-
 def fit_rows(rows: Rows) -> Acts:
     """Fit a new head on rows."""
     fitted = ridge.fit(view.kernel(rows.shown), _as_signs(rows.right), rows.weights, rows.groups, PENALTY)

@@ -11,7 +11,7 @@ from typing import Self
 from safetensors.numpy import load
 
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.program.heads.acts.fit import fit_bank, fit_labelled
+from jazzmine_dspy.program.heads.acts.fit import bank_rows, fit_labelled, fit_rows
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.ports import EmbedderPort, HeadExample, HeadState
 
@@ -66,5 +66,6 @@ class ActsHead(Acts):
             seed: Of the draw where they are many.
             embedder: Gives the features of the bank's phrases, where they are not of the bundled model.
         """
-        head, _ = fit_labelled(shipped_head(embedder) or fit_bank(embedder), examples, seed)
+        start = shipped_head(embedder) or fit_rows(bank_rows(embedder, 1))
+        head, _ = fit_labelled(start, examples, seed)
         return cls.from_state(head.to_state())
