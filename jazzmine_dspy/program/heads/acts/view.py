@@ -58,11 +58,6 @@ def last_said(turn: Turn) -> str:
     return next((one.text for one in reversed(turn.history) if one.role is MessageRole.ASSISTANT), "")
 
 
-def awaited(turn: Turn, slots: Sequence[Slot]) -> Slot | None:
-    """The slot that was asked for, of those given."""
-    return next((slot for slot in slots if slot.name == turn.awaiting), None) if turn.awaiting else None
-
-
 def group_of(turn: Turn, slot: Slot | None) -> str:
     """The situation that a message is read in."""
     if turn.confirming is not None:
@@ -92,7 +87,7 @@ def look(
         message, asked: Features of the message, and of the assistant's last; None where it said nothing.
         at: Where and when values are read.
     """
-    slot = awaited(turn, slots)
+    slot = next((slot for slot in slots if slot.name == turn.awaiting), None)
     group = group_of(turn, slot)
     text = turn.text
     flags = [

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from jazzmine_dspy.models import Command, Enhancement, Turn
 from jazzmine_dspy.models.base import Shared
-from jazzmine_dspy.models.errors import ArtifactError, InputError
+from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.heads.acts.shipped import ActsHead, read_shipped
 from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear
@@ -54,9 +54,7 @@ class FeelingHead(Shared):
         Raises:
             InputError: the features are not of the model that the head was fitted with.
         """
-        row = sentiment.row_of(turn.text, message)
-        self._check(row, self.sentiment.model)
-        return self.sentiment.score(row)
+        return self.sentiment.score(sentiment.row_of(turn.text, message))
 
     def leaves(self, turn: Turn, commands: Sequence[Command], message: Floats, asked: Floats | None) -> bool:
         """Whether a message leaves the topic, by its decided commands.
@@ -64,23 +62,13 @@ class FeelingHead(Shared):
         Raises:
             InputError: the features are not of the model that the head was fitted with.
         """
-        row = topic.row_of(turn, commands, message, asked)
-        self._check(row, self.topic.model)
-        return self.topic.leaves(row)
+        return self.topic.leaves(topic.row_of(turn, commands, message, asked))
 
     def predict(self, given: HeadInput) -> HeadOutput[Enhancement]:
         """The message as it stands, with its sentiment."""
         text = given.turn.text
         feeling = self.feels(given.turn, given.features)
         return HeadOutput(Enhancement(enhanced_query=text, sentiment_score=feeling), 0.5)
-
-    @staticmethod
-    def _check(row: Floats, model: Linear) -> None:
-        if len(row) != len(model.weights):
-            raise InputError(
-                f"The head of feeling was fitted on {len(model.weights)} features and not on {len(row)}",
-                remedy="Bind the embedding model that it was fitted with, or compile the program again.",
-            )
 
     def to_state(self) -> HeadState:
         """All that it knows."""
