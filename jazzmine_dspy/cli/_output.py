@@ -271,9 +271,6 @@ def _without_notes(error: BaseException) -> Failure:
         extra = next((extra for extra, names in _EXTRAS.items() if package in names), None)
         what = f"'jazzmine-dspy[{extra}]'" if extra else package
         return Failure(kind, f"The package {package} is not installed", "", f"Run: pip install {what}.")
-    if isinstance(error, UnicodeDecodeError):
-        message = f"A file is not UTF-8: {error.reason} at byte {error.start}"
-        return Failure(kind, message, "", "Save it as UTF-8.")
     if isinstance(error, OSError):
         remedy = "Name another path, or change its rights."
         return Failure(kind, error.strerror or str(error), str(error.filename or ""), remedy)
