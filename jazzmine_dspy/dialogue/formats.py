@@ -95,7 +95,7 @@ def _cldr(locale: str, region: str) -> Any:
 
     language, _, own = locale.replace("-", "_").partition("_")
     # Region 001 is the world: "6 March", not "March 6".
-    for name in (f"{language}_{own or region or '001'}", language):
+    for name in (*(f"{language}_{each}" for each in (own, region, "001") if each), language):
         try:
             return Locale.parse(name)
         except (UnknownLocaleError, ValueError):
@@ -112,7 +112,7 @@ def _form_of(value: Any, cldr: Any) -> str:
         "money"
         if amount and amount[2] in cldr.currencies
         else "moment"
-        if _MOMENT.fullmatch(value)
+        if _MOMENT.fullmatch(str(value))
         else "text"
     )
 

@@ -106,9 +106,9 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
         reset_attempts(state, held)
     if flow.confirm and not confirmed:
         plain = speech.say("confirm", flow, running.values)
-        text = speech.fill(flow.confirm, flow, running.values, words={"task": title(flow)}) or plain
+        text = speech.fill(flow.confirm, flow, running.values, default={"task": title(flow)}) or plain
         # Prompts compare the stored forms of values with what the user writes.
-        raw = speech.fill(flow.confirm, flow, running.values, words={"task": spoken(flow.name)}, raw=True)
+        raw = speech.fill(flow.confirm, flow, running.values, default={"task": spoken(flow.name)}, raw=True)
         asked = PendingConfirmation(action_description=raw or plain, action_payload=running.values)
         request_confirmation(state, asked)
         return NextStep(kind="confirm", flow=flow.name, text=text, question=text)

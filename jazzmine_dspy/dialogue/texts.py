@@ -70,13 +70,14 @@ class Speech:
             task: Name of a flow that the registry no longer has.
             words: What the text may name besides slots.
         """
-        named = {"task": title(flow) if flow is not None else spoken(task), **words}
-        own = dict(flow.responses) if flow is not None else {}
-        for text in [each[key] for each in (own, *self._texts) if key in each]:
-            filled = self.fill(text, flow, values, words=named)
-            if filled is not None:
-                return filled
-        return ""
+        default = {"task": title(flow) if flow is not None else spoken(task)}
+        own = dict(flow.responses).get(key) if flow is not None else None
+        filled = None if own is None else self.fill(own, flow, values, words=words, default=default)
+        # Texts that all flows share name no slot, so none can stand for a word of theirs.
+        shared = (each[key] for each in self._texts if key in each)
+        while filled is None:
+            filled = self.fill(next(shared, ""), words={**default, **words})
+        return filled
 
     def fill(
         self,
@@ -85,12 +86,14 @@ class Speech:
         values: Mapping[str, Any] | None = None,
         *,
         words: Mapping[str, str] = MappingProxyType({}),
+        default: Mapping[str, str] = MappingProxyType({}),
         raw: bool = False,
     ) -> str | None:
         """A text with its names filled in; a name without a value leaves no gap.
 
         Args:
             words: What the text may name besides slots.
+            default: What else it may name; a slot of the same name comes first.
             raw: Leave values in their stored form.
 
         Returns:
@@ -101,10 +104,10 @@ class Speech:
 
         def said(field: re.Match[str]) -> str:
             name, form = field[1], "raw" if raw else field[2]
-            if name in types or name in values:
+            if name not in words and (name in types or name in values):
                 return _isolated(self.value(values.get(name), form or types.get(name, "")), text)
             if name in words or not is_result(name):
-                return _isolated(words.get(name, ""), text)
+                return _isolated({**default, **words}.get(name, ""), text)
             part = self._part_of_result(name, form or "")
             missing.extend([] if part else [name])
             return _isolated(part, text)
@@ -156,7 +159,7 @@ class Speech:
             return f"{self._refusal(flow, slot, values, why)} {asked}".strip()
         own = (slot.reask or slot.ask) if again else slot.ask
         words = {"task": title(flow), "slot": self._slot(flow, slot, values)}
-        filled = self.fill(own, flow, values, words=words)
+        filled = self.fill(own, flow, values, default=words)
         return filled or self.plain_question(flow, slot, values, again=again)
 
     def plain_question(
@@ -168,7 +171,7 @@ class Speech:
         return self.say(key, flow, values, words={"slot": self._slot(flow, slot, values) + options})
 
     def _slot(self, flow: Flow, slot: Slot, values: Mapping[str, Any]) -> str:
-        return slot.title or self.say("untitled_slot", flow, values, words={"name": spoken(slot.name)})
+        return slot.title or self.say("untitled_slot", flow, values, words={"slot": spoken(slot.name)})
 
     def _choice(self, slot: Slot, values: Sequence[object]) -> str:
         return join_list([self.value(value, slot.type) for value in values], self._at, "or")

@@ -258,9 +258,9 @@ def _flow(item: Any, place: Place) -> Flow:
             first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
             raise _field_error(place, first["loc"], *_explained(first)) from error
     if problems := list(flow_text_problems(flow)):
-        (loc, first, remedy), *others = problems
+        (loc, what, remedy), *others = problems
         more = [f"; field {'.'.join(map(str, each[0]))}: {each[1]}" for each in others]
-        raise _field_error(place, loc, f"Flow {flow.name!r}: {first}{''.join(more)}", remedy)
+        raise _field_error(place, loc, f"Flow {flow.name!r}: {what}{''.join(more)}", remedy)
     for loc, slot in _slots(flow):
         if slot.validator is not None and slot.validator not in VALIDATORS:
             message, remedy = f"Unknown validator {slot.validator!r}", unknown_remedy(slot.validator)

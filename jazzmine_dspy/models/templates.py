@@ -102,6 +102,9 @@ def checked_texts(texts: Any) -> dict[str, dict[str, str]]:
         return {}
     defaults = default_texts()
     for language, own in _mapping(texts, "texts").items():
+        if not isinstance(language, str):
+            # A bare `no` is what YAML takes for false.
+            raise _error(f"{language!r} is not a language", "texts", 'Write it in quotes, such as "no".')
         for key, text in _mapping(own, where := f"texts.{language}").items():
             if key not in defaults:
                 raise _error(f"No text has the key {key!r}", where, did_you_mean(str(key), defaults))
@@ -109,11 +112,9 @@ def checked_texts(texts: Any) -> dict[str, dict[str, str]]:
                 raise _error(f"{text!r} is not a text", f"{where}.{key}", "Write it in quotes.")
             if problem := text_problem(text, _words(defaults[key]), results=key in AFTER_RUN):
                 raise _error(f"Wrong text: {problem[0]}", f"{where}.{key}", problem[1])
-        if str(language).partition("-")[0] != "en" and (
-            lacking := [key for key in defaults if key not in own]
-        ):
-            _warn_of_lacking(str(language), ", ".join(lacking))
-    return {str(language): dict(own) for language, own in texts.items()}
+        if language.partition("-")[0] != "en" and (lacking := [key for key in defaults if key not in own]):
+            _warn_of_lacking(language, ", ".join(lacking))
+    return {language: dict(own) for language, own in texts.items()}
 
 
 @lru_cache(maxsize=64)
