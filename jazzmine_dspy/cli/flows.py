@@ -35,8 +35,8 @@ def check(
 ) -> None:
     """Check a file of flows: its form, its texts, and what would make flows hard to tell apart.
 
-    Exit code 2: a flow is malformed. 1: two flows have the same example, or a text names a slot that the flow does not
-    have. Warnings alone: 0.
+    Exit code 2: a flow is malformed, or a text names what the flow does not have. 1: two flows have the same example.
+    Warnings alone: 0.
     """
     from jazzmine_dspy.cli._flow_problems import flow_problems
     from jazzmine_dspy.models.registry import FlowRegistry

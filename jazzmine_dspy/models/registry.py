@@ -16,6 +16,7 @@ from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Flow, Guard, Slot
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file, yaml_line
 from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext
+from jazzmine_dspy.models.templates import checked_texts, flow_text_problems
 from jazzmine_dspy.models.text import checked_text, did_you_mean
 from jazzmine_dspy.models.turn import FlowView
 from jazzmine_dspy.models.validators import VALIDATORS, unknown_remedy
@@ -34,10 +35,12 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         currency: Currency of amounts that name none, as ISO 4217, such as "EUR".
         about: What the business is, in one line of at most 200 characters, such as "a web shop for home goods". A
             language model is told it.
+        texts: What the assistant says, by language and key, in place of ``models/texts.yaml``:
+            ``{"de": {"idle": "Was kann ich für Sie tun?"}}``.
 
     Raises:
-        FlowError: a flow is malformed, a name is taken twice, a validator is unknown, region or currency is none, or
-            ``about`` is no such line.
+        FlowError: a flow is malformed, a name is taken twice, a validator is unknown, region or currency is none,
+            ``about`` is no such line, or a text has an unknown key or names what it cannot.
         InputError: ``agent_id`` is no text.
 
     Example:
@@ -55,6 +58,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         region: str | None = None,
         currency: str | None = None,
         about: str | None = None,
+        texts: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         items = flows.values() if isinstance(flows, Mapping) else flows
         self.agent_id = checked_text(agent_id, field="agent_id")
@@ -62,6 +66,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         self.region = _code(region, "region", 2, "GB")
         self.currency = _code(currency, "currency", 3, "EUR")
         self.about = _about(about)
+        self.texts = checked_texts(texts)
         self._flows = _by_name((item, partial(_number, number)) for number, item in enumerate(items, start=1))
         content: list[Any] = [flow.checksum() for flow in self._flows.values()]
         self.checksum: str = sha256([*content, self.habits] if self.habits else content)
@@ -77,7 +82,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
     def from_yaml(cls, path: str | Path, *, agent_id: str = "") -> FlowRegistry:
         """Read flows from a YAML file: a list under the key ``flows``.
 
-        Beside it may stand ``out_of_scope_share``, ``region``, ``currency`` and ``about``.
+        Beside it may stand ``out_of_scope_share``, ``region``, ``currency``, ``about`` and ``texts``.
 
         Raises:
             FlowError: the file cannot be read, is no YAML, or holds a malformed flow; file and line are named.
@@ -148,9 +153,9 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         return len(self._flows)
 
     @property
-    def habits(self) -> dict[str, str]:
-        """Region, currency and ``about``, those that are given; what :meth:`from_yaml` reads beside the flows."""
-        return {name: text for name in ("region", "currency", "about") if (text := getattr(self, name))}
+    def habits(self) -> dict[str, Any]:
+        """Region, currency, ``about`` and texts, those given; what :meth:`from_yaml` reads beside the flows."""
+        return {name: given for name in _BESIDE[1:] if (given := getattr(self, name))}
 
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
@@ -208,7 +213,7 @@ def _share(value: Any) -> float | None:
 
 _LONGEST_ABOUT = 200
 
-_BESIDE = ("out_of_scope_share", "region", "currency", "about")
+_BESIDE = ("out_of_scope_share", "region", "currency", "about", "texts")
 """Keys that may stand next to ``flows``."""
 
 _PARTS: dict[str | int, type[Value]] = {"slots": Slot, "guards": Guard}
@@ -252,6 +257,10 @@ def _flow(item: Any, place: Place) -> Flow:
             # A misspelt key that is required is missing, too.
             first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
             raise _field_error(place, first["loc"], *_explained(first)) from error
+    if problems := list(flow_text_problems(flow)):
+        (loc, what, remedy), *others = problems
+        more = [f"; field {'.'.join(map(str, each[0]))}: {each[1]}" for each in others]
+        raise _field_error(place, loc, f"Flow {flow.name!r}: {what}{''.join(more)}", remedy)
     for loc, slot in _slots(flow):
         if slot.validator is not None and slot.validator not in VALIDATORS:
             message, remedy = f"Unknown validator {slot.validator!r}", unknown_remedy(slot.validator)
