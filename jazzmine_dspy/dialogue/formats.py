@@ -15,7 +15,6 @@ from jazzmine_dspy.models.slots import ReadingContext
 _TIME = r"(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
 _MOMENT = re.compile(rf"(\d{{4}}-\d\d-\d\d)(?:[T ]{_TIME})?|{_TIME}")
 _MOMENT_FORMS = ("date", "time", "moment", "weekday", "day", "short", "long", "full")
-_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(?: ([A-Z]{3}))?")
 _UNITS = (
     {"Y": "year", "M": "month", "W": "week", "D": "day"},
     {"H": "hour", "M": "minute", "S": "second"},
@@ -107,25 +106,18 @@ def _cldr(locale: str, region: str) -> Any:
 def _form_of(value: Any, cldr: Any) -> str:
     if isinstance(value, int | float):
         return "number"
-    amount = _AMOUNT.fullmatch(str(value))
-    return (
-        "money"
-        if amount and amount[2] in cldr.currencies
-        else "moment"
-        if _MOMENT.fullmatch(str(value))
-        else "text"
-    )
+    if str(value).partition(" ")[2] in cldr.currencies:
+        return "money"
+    return "moment" if _MOMENT.fullmatch(str(value)) else "text"
 
 
 def _amount(text: str, form: str, currency: str, cldr: Any) -> str:
     from babel.numbers import format_currency, format_decimal
 
-    amount = _AMOUNT.fullmatch(text)
-    if amount is None:
-        return text
-    if form == "money" and (code := amount[2] or currency):
-        return str(format_currency(Decimal(amount[1]), code, locale=cldr))
-    number = Decimal(amount[1])
+    written, _, code = text.partition(" ")
+    number = Decimal(written)
+    if form == "money" and (code := code or currency):
+        return str(format_currency(number, code, locale=cldr))
     return str(format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False))
 
 

@@ -28,7 +28,6 @@ LONGEST_RESULT = 300
 _GAP = re.compile(r"\s+")
 _BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
 _TAG = re.compile(r"<(?:!--.*?--|[/!]?[a-z][^<>]*)>", re.IGNORECASE | re.DOTALL)
-_ISO_DAY = re.compile(r"(?<![\w'-])\d{4}-\d\d-\d\d(?![\w'-])")
 
 
 class Speech:
@@ -180,9 +179,13 @@ class Speech:
         """Why a value was refused. The reasons of slot types are English; a validator's are the project's own."""
         if not slot.validator and not is_english(self._at.locale):
             return self.say("invalid", flow, values)
-        reason = _ISO_DAY.sub(lambda day: self.value(day[0], "date"), why[:1].upper() + why[1:])
+        reason = " ".join(map(self._day_written_out, (why[:1].upper() + why[1:]).split()))
         refusal = self.say("refused", flow, values, words={"reason": reason})
         return refusal.replace(f"{reason}.", reason) if reason.endswith(("?", "!", "…", ".")) else refusal
+
+    def _day_written_out(self, word: str) -> str:
+        day = word.rstrip(".,;:!?")
+        return self.value(day, "date") + word[len(day) :]
 
     def tasks(self, names: Sequence[str], flows: Mapping[str, Flow]) -> str:
         """Flows as words to choose from, such as "track order or cancel order"."""
