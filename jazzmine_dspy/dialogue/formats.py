@@ -14,7 +14,10 @@ from jazzmine_dspy.models.slots import ReadingContext
 
 _TIME = r"(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
 _MOMENT = re.compile(rf"(\d{{4}}-\d\d-\d\d)(?:[T ]{_TIME})?|{_TIME}")
-_MOMENT_FORMS = ("date", "time", "moment", "weekday", "day", "short", "long", "full")
+_PATTERNS = {"date": "long", "moment": "long", "weekday": "EEEE"} | {
+    n: n for n in ("day", "short", "long", "full")
+}
+_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(?: ([A-Z]{3}))?")
 _UNITS = (
     {"Y": "year", "M": "month", "W": "week", "D": "day"},
     {"H": "hour", "M": "minute", "S": "second"},
@@ -47,26 +50,15 @@ def format_value(value: Any, form: str, at: ReadingContext, yes_no: Sequence[str
         >>> format_value("PT90M", "duration", at), format_value(["a", "b", "c"], "list", at)
         ('90 minutes', 'a, b and c')
     """
-    if value is None:
-        return ""
     if isinstance(value, bool):
         return yes_no[not value]
     if isinstance(value, list | tuple):
         items = [format_value(item, form, at, yes_no) for item in value]
         return ", ".join(items) if form == "raw" else join_list(items, at)
-    text = str(value)
-    if form == "choice":
-        return spoken(text)
+    text = "" if value is None else spoken(str(value)) if form == "choice" else str(value)
     cldr = None if form == "raw" else _cldr(at.locale, at.region)
-    if cldr is None:
-        return text
-    form = form or _form_of(value, cldr)
     try:
-        if form == "duration":
-            return _duration(text, at, cldr) or text
-        if form in ("number", "money"):
-            return _amount(text, form, at.currency, cldr)
-        return _moment(text, form, cldr) if form in _MOMENT_FORMS else text
+        return (_written(text, form or _form_of(value), at.currency, cldr) or text) if cldr else text
     except (ValueError, ArithmeticError):
         return text
 
@@ -103,55 +95,44 @@ def _cldr(locale: str, region: str) -> Any:
     return None
 
 
-def _form_of(value: Any, cldr: Any) -> str:
+def _form_of(value: Any) -> str:
     if isinstance(value, int | float):
         return "number"
-    if str(value).partition(" ")[2] in cldr.currencies:
-        return "money"
-    return "moment" if _MOMENT.fullmatch(str(value)) else "text"
+    amount = _AMOUNT.fullmatch(str(value))
+    return "money" if amount and amount[2] else "moment"
 
 
-def _amount(text: str, form: str, currency: str, cldr: Any) -> str:
-    from babel.numbers import format_currency, format_decimal
+def _written(text: str, form: str, currency: str, cldr: Any) -> str:
+    """A value in words; "" where it has not the form of one."""
+    from babel import dates, lists, numbers, units
 
-    written, _, code = text.partition(" ")
-    number = Decimal(written)
-    if form == "money" and (code := code or currency):
-        return str(format_currency(number, code, locale=cldr))
-    return str(format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False))
-
-
-def _moment(text: str, form: str, cldr: Any) -> str:
-    """A day, a time, or both; of both, the part that the format is for."""
-    from babel.dates import format_date, format_skeleton, format_time
-
-    parts = _MOMENT.fullmatch(text)
-    if parts is None:
-        return text
-    said = []
-    if parts[1] and form != "time":
-        day = dt.date.fromisoformat(parts[1])
-        pattern = {"weekday": "EEEE", "date": "long", "moment": "long"}.get(form, form)
-        said.append(
-            format_skeleton("MMMMd", day, locale=cldr)
-            if form == "day"
-            else format_date(day, pattern, locale=cldr)
+    amount, moment = _AMOUNT.fullmatch(text), _MOMENT.fullmatch(text)
+    if form in ("number", "money") and amount:
+        number, code = Decimal(amount[1]), amount[2] or currency
+        if form == "money" and code in cldr.currencies:
+            return str(numbers.format_currency(number, code, locale=cldr))
+        return (
+            ""
+            if amount[2]
+            else str(
+                numbers.format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False)
+            )
         )
-    if (clock := parts[2] or parts[3]) and (form in ("time", "moment") or not said):
-        said.append(format_time(dt.time.fromisoformat(clock), "short", locale=cldr))
-    return ", ".join(said) or text
-
-
-def _duration(text: str, at: ReadingContext, cldr: Any) -> str:
-    from babel.units import format_unit
-
-    days, _, clock = text.removeprefix("P").partition("T")
-    return join_list(
-        [
-            format_unit(Decimal(number), f"duration-{units[sign]}", locale=cldr)
-            for part, units in zip((days, clock), _UNITS, strict=True)
+    if form == "duration":
+        days, _, clock = text.removeprefix("P").partition("T")
+        parts = [
+            units.format_unit(Decimal(number), f"duration-{names[sign]}", locale=cldr)
+            for part, names in zip((days, clock), _UNITS, strict=True)
             for number, sign in re.findall(r"(\d+(?:\.\d+)?)([A-Z])", part)
-            if sign in units
-        ],
-        at,
-    )
+            if sign in names
+        ]
+        return str(lists.format_list(parts, locale=cldr))
+    if form not in (*_PATTERNS, "time") or not moment:
+        return ""
+    # Of a day with a time each format writes its part, "moment" both.
+    day = dt.date.fromisoformat(moment[1]) if moment[1] and form != "time" else None
+    hour = (moment[2] or moment[3]) if form in ("time", "moment") or not day else None
+    said = [dates.format_skeleton("MMMMd", day, locale=cldr)] if day and form == "day" else []
+    said += [dates.format_date(day, _PATTERNS[form], locale=cldr)] if day and form != "day" else []
+    said += [dates.format_time(dt.time.fromisoformat(hour), "short", locale=cldr)] if hour else []
+    return ", ".join(said)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +24,7 @@ from jazzmine_dspy.models.templates import FIELD, default_texts, is_result
 LONGEST_RESULT = 300
 """Characters that a part of a result may have in a text."""
 
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _GAP = re.compile(r"\s+")
 _BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
 _TAG = re.compile(r"<(?:!--.*?--|[/!]?[a-z][^<>]*)>", re.IGNORECASE | re.DOTALL)
@@ -118,8 +118,9 @@ class Speech:
 
     def value(self, value: Any, form: str) -> str:
         """A value as it is said."""
-        words = ("yes", "no") if form == "raw" else (self.say("yes_word"), self.say("no_word"))
-        return format_value(value, form, self._at, words) if value is not None else ""
+        if isinstance(value, bool) and form != "raw":
+            return self.say("yes_word" if value else "no_word")
+        return format_value(value, form, self._at)
 
     def _part_of_result(self, name: str, form: str) -> str:
         """A part of the result as plain text of at most 300 characters; "" where there is none."""
@@ -198,12 +199,10 @@ def title(flow: Flow) -> str:
 
 
 def _isolated(value: str, text: str) -> str:
-    """A value whose writing direction is not the text's, marked so that neither disturbs the order of the other."""
-    return f"\u2068{value}\u2069" if _is_right_to_left(value) and not _is_right_to_left(text) else value
-
-
-def _is_right_to_left(text: str) -> bool:
-    return any(unicodedata.bidirectional(sign) in ("R", "AL") for sign in text)
+    """A value from right to left in a text from left to right, marked so that neither disturbs the other's order."""
+    return (
+        f"\u2068{value}\u2069" if _RIGHT_TO_LEFT.search(value) and not _RIGHT_TO_LEFT.search(text) else value
+    )
 
 
 def join(*texts: str) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.commands import KINDS
 from jazzmine_dspy.models.errors import FlowError
@@ -33,6 +35,7 @@ AFTER_RUN = ("done", "failed")
 """Keys of the texts that may name the result of an action."""
 
 Loc = tuple[str | int, ...]
+_TEXTS = TypeAdapter(dict[str, dict[str, str]])
 
 
 @lru_cache(maxsize=1)
@@ -49,14 +52,17 @@ def is_result(name: str) -> bool:
 
 
 def text_problem(
-    text: str, words: Collection[str], slots: Collection[Slot] = (), *, results: bool = False
+    key: str, text: str, words: Collection[str], slots: Collection[Slot] = ()
 ) -> tuple[str, str] | None:
     """What is wrong with a text, and what to do about it; None if nothing is.
 
     Args:
+        key: Of a text of :func:`default_texts`; "" for another.
         words: What it may name besides slots.
-        results: Whether it may name the result of an action.
     """
+    if key and key not in default_texts():
+        return f"no text has the key {key!r}", did_you_mean(key, default_texts())
+    results = key in AFTER_RUN
     if "{" in (rest := FIELD.sub("", text)) or "}" in rest:
         return "a brace in the text belongs to no name", "Write each name as {name}, and no other braces."
     types = {slot.name: slot.type for slot in slots}
@@ -75,19 +81,18 @@ def text_problem(
 
 def flow_text_problems(flow: Flow, loc: Loc = ()) -> Iterator[tuple[Loc, str, str]]:
     """Problems of the texts of a flow and of its subflows: the place, what is wrong, what to do about it."""
-    defaults = default_texts()
-    texts: list[tuple[Loc, str, Collection[str]]] = [(("confirm",), flow.confirm, ["task"])]
-    for key, text in flow.responses:
-        if key not in defaults:
-            message = f"no text has the key {key!r}"
-            yield (*loc, "responses", key), message, did_you_mean(key, defaults)
-        texts.append((("responses", key), text, _words(defaults.get(key, ""))))
-    for number, slot in enumerate(flow.slots):
-        for field in ("ask", "reask", "confirm"):
-            texts.append((("slots", number, field), getattr(slot, field), ["task", "slot"]))
-    for place, text, words in texts:
-        if problem := text_problem(text, words, flow.slots, results=place[-1] in AFTER_RUN):
-            yield (*loc, *place), problem[0], problem[1]
+    texts: list[tuple[Loc, str, str, Collection[str]]] = [
+        (("confirm",), "", flow.confirm, ["task"]),
+        *((("responses", key), key, text, _words(key)) for key, text in flow.responses),
+        *(
+            (("slots", number, field), "", getattr(slot, field), ["task", "slot"])
+            for number, slot in enumerate(flow.slots)
+            for field in ("ask", "reask", "confirm")
+        ),
+    ]
+    for place, key, text, words in texts:
+        if problem := text_problem(key, text, words, flow.slots):
+            yield (*loc, *place), *problem
     for number, part in enumerate(flow.subflows):
         yield from flow_text_problems(part, (*loc, "subflows", number))
 
@@ -98,23 +103,23 @@ def checked_texts(texts: Any) -> dict[str, dict[str, str]]:
     Raises:
         FlowError: a key is unknown, a value is not a text, or a text names what it cannot.
     """
-    if texts is None:
-        return {}
+    try:
+        given = _TEXTS.validate_python(texts or {}, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(["texts", *map(str, first["loc"])]).removesuffix(".[key]")
+        remedy = "Write texts by language and key; quote languages and texts that YAML reads as other values."
+        raise FlowError(f"Wrong text: {first['msg']}", where=f"field {where}", remedy=remedy) from error
     defaults = default_texts()
-    for language, own in _mapping(texts, "texts").items():
-        if not isinstance(language, str):
-            # A bare `no` is what YAML takes for false.
-            raise _error(f"{language!r} is not a language", "texts", 'Write it in quotes, such as "no".')
-        for key, text in _mapping(own, where := f"texts.{language}").items():
-            if key not in defaults:
-                raise _error(f"No text has the key {key!r}", where, did_you_mean(str(key), defaults))
-            if not isinstance(text, str):
-                raise _error(f"{text!r} is not a text", f"{where}.{key}", "Write it in quotes.")
-            if problem := text_problem(text, _words(defaults[key]), results=key in AFTER_RUN):
-                raise _error(f"Wrong text: {problem[0]}", f"{where}.{key}", problem[1])
-        if language.partition("-")[0] != "en" and (lacking := [key for key in defaults if key not in own]):
+    for language, own in given.items():
+        for key, text in own.items():
+            if problem := text_problem(key, text, _words(key)):
+                where = f"field texts.{language}.{key}"
+                raise FlowError(f"Wrong text: {problem[0]}", where=where, remedy=problem[1])
+        lacking = [key for key in defaults if key not in own]
+        if lacking and language.partition("-")[0] != "en":
             _warn_of_lacking(language, ", ".join(lacking))
-    return {language: dict(own) for language, own in texts.items()}
+    return given
 
 
 @lru_cache(maxsize=64)
@@ -123,15 +128,6 @@ def _warn_of_lacking(language: str, keys: str) -> None:
     log.warning("texts in %r lack these keys, which stay English: %s", language, keys)
 
 
-def _words(default: str) -> list[str]:
+def _words(key: str) -> list[str]:
+    default = default_texts().get(key, "")
     return list(dict.fromkeys([*(field[1] for field in FIELD.finditer(default)), "task"]))
-
-
-def _mapping(value: Any, where: str) -> Mapping[Any, Any]:
-    if isinstance(value, Mapping):
-        return value
-    raise _error(f"{type(value).__name__} is not a mapping", where, "Write texts by language, then by key.")
-
-
-def _error(message: str, where: str, remedy: str) -> FlowError:
-    return FlowError(message, where=f"field {where}", remedy=remedy)

@@ -116,15 +116,15 @@ def test_keys_that_a_translation_lacks_are_named_once(caplog: pytest.LogCaptureF
 @pytest.mark.parametrize(
     ("texts", "where", "says"),
     [
-        ({"de": {"idel": "Ja?"}}, "texts.de", "'idel'.*Did you mean 'idle'"),
-        ({"de": {"idle": False}}, "texts.de.idle", "False is not a text.*quotes"),
+        ({"de": {"idel": "Ja?"}}, "texts.de.idel", "'idel'.*Did you mean 'idle'"),
+        ({"de": {"idle": False}}, "texts.de.idle", "valid string.*quote"),
         ({"de": {"done": "{order_id}"}}, "texts.de.done", r"\{order_id\}.*Known: task, result"),
         ({"de": {"idle": "{result.x}"}}, "texts.de.idle", r"\{result.x\}"),
         ({"de": {"clarify": "{tasks:long}"}}, "texts.de.clarify", "unknown format"),
         ({"de": {"idle": "{"}}, "texts.de.idle", "brace"),
-        ({"de": ["idle"]}, "texts.de", "list is not a mapping"),
-        (["de"], "texts", "list is not a mapping"),
-        ({False: {"idle": "Ja?"}}, "texts", "False is not a language"),
+        ({"de": ["idle"]}, "texts.de", "valid dictionary"),
+        (["de"], "texts", "valid dictionary"),
+        ({False: {"idle": "Ja?"}}, "texts.0", "valid string.*quote languages"),
     ],
 )
 def test_texts_that_cannot_be_used_are_refused(texts: Any, where: str, says: str) -> None:
