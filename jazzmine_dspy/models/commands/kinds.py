@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands.base import (
     Answer,
@@ -76,18 +79,22 @@ class ResumeFlow(PausedFlowCommand):
 
 
 class CancelFlow(PausedFlowCommand):
-    """Leave a flow without finishing it; None means the running one."""
+    """Leave a flow without finishing it; None means the running one.
+
+    ``unsure`` sets it aside instead and asks whether to go back to it. JSON holds it only where it is true.
+    """
 
     type: Literal["cancel_flow"] = "cancel_flow"
+    unsure: SkipJsonSchema[bool] = Field(default=False, exclude_if=lambda value: not value)
 
-    does = ("leave", "flow")
+    does = ("leave", "flow", "unsure")
     lm_may_name = True
     lm_note = "the wish is gone"
     lm_place = 1
     order = "leave"
     flag = "intent_change"
     cancellation = "always"
-    replies = {"cancelled": "All right, I've dropped it: {task}."}
+    replies = {"cancelled": "All right, I've dropped it: {task}.", "kept": "I haven't dropped anything."}
 
     @classmethod
     def possible(cls, state: DialogueState) -> bool:
@@ -112,7 +119,7 @@ class CancelFlow(PausedFlowCommand):
         return self.flow in (None, flow.name)
 
     def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
-        return self.type, self.flow or state.flow
+        return self.type, self.flow or state.flow, *([True] if self.unsure else [])
 
 
 class SlotValue(SlotCommand):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jazzmine_dspy.lm.replay import RECORDED_PREFIX
+from jazzmine_dspy.optimize.confidence import never_miss_margin
 from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
@@ -35,6 +36,14 @@ def choose(context: RunContext, state: RunState) -> RunState:
     local = ships.contender.local
     examples = local.trained.examples if local is not None else ()
     program = served(context, ships.contender)
+    if program.registry.never_miss:
+        margin = never_miss_margin(program, context.dataset.examples("dev_a", "dev_b"))
+        if margin is None:
+            context.progress.note(
+                "no dev turn wants a flow that must not be missed: the default margin stays"
+            )
+        else:
+            program = program.with_policy(program.policy.model_copy(update={"never_miss": margin}))
     return replace(state, verdicts=verdicts, chosen=ships, program=program, examples=examples)
 
 
