@@ -79,13 +79,11 @@ class ResumeFlow(PausedFlowCommand):
 
 
 class CancelFlow(PausedFlowCommand):
-    """Leave a flow without finishing it; None means the running one.
-
-    ``unsure`` sets it aside instead and asks whether to go back to it. JSON holds it only where it is true.
-    """
+    """Leave a flow without finishing it; None means the running one."""
 
     type: Literal["cancel_flow"] = "cancel_flow"
     unsure: SkipJsonSchema[bool] = Field(default=False, exclude_if=lambda value: not value)
+    """Whether the running flow is only set aside, and the user is asked. JSON holds it only where it is true."""
 
     does = ("leave", "flow", "unsure")
     lm_may_name = True

@@ -142,11 +142,15 @@ NEVER_MISSED = "a flow that must not be missed is likely enough to ask about"
 """The reason of a selection that asks about such a flow."""
 
 
-def never_miss_shares(state: TurnState) -> dict[str, float]:
+def never_miss_shares(state: TurnState, *, served: bool = False) -> dict[str, float]:
     """The probability that a message wants each flow that must not be missed, likeliest first.
 
     Of a flow whose own texts tell of danger, a message that does so wants it more likely. Without the package's
     models it is the recall score beside the best one.
+
+    Args:
+        state: The turn.
+        served: Whether such a flow is chosen already: then the danger is explained, and counts for no other.
 
     Raises:
         EmbeddingError: no embedding model is bound, or it fails.
@@ -169,7 +173,8 @@ def never_miss_shares(state: TurnState) -> dict[str, float]:
         for name in marked:
             flow = state.registry[name]
             odds = log_odds(max(estimate.get(name, 0.0), UNLIKELY / 10))
-            if urgency(state.features((flow.description, *flow.examples))).max() > 0:
+            texts = (flow.description, *flow.examples)
+            if not served and urgency(state.features(texts)).max() > 0:
                 odds = _DAMPED * odds + danger
             shares[name] = float(sigmoid(odds))
     return dict(sorted(shares.items(), key=lambda one: -one[1]))
@@ -182,17 +187,16 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
     """
     turn, marked = state.turn, state.registry.never_miss
     flows = sorted(selection.flows, key=lambda name: name not in marked)
-    if not {*flows, *selection.clarify, *turn.clarifying}.isdisjoint(marked):
+    chosen = [*flows, *selection.clarify]
+    shares = never_miss_shares(state, served=not set(chosen).isdisjoint(marked))
+    likely = [name for name, share in shares.items() if share >= state.policy.never_miss]
+    missed = [name for name in likely if name not in (*chosen, *turn.clarifying)][:2]
+    nearest = [name for name in (turn.flow, *(one.name for one in state.recalled)) if name in state.registry]
+    beside = chosen or [name for name in nearest if name not in missed][:1]
+    if not missed or not beside:
         return selection if flows == selection.flows else selection.model_copy(update={"flows": flows})
-    missed = [name for name, share in never_miss_shares(state).items() if share >= state.policy.never_miss]
-    beside = [*flows, *selection.clarify] or [turn.flow or "", *(one.name for one in state.recalled)]
-    others = [name for name in dict.fromkeys(beside) if name in state.registry and name not in missed]
-    clarify = [*missed[:2], *others[:1]]
-    if not missed or len(clarify) < 2:
-        return selection
-    return selection.model_copy(
-        update={"flows": [], "clarify": clarify, "mode": "single", "reason": NEVER_MISSED}
-    )
+    update = {"flows": [], "clarify": [*missed, *beside], "mode": "single", "reason": NEVER_MISSED}
+    return selection.model_copy(update=update)
 
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
