@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,3 +73,23 @@ def test_many_false_alarms_cost_more_than_a_miss(program: TurnProgram) -> None:
 @pytest.mark.row("S4")
 def test_without_a_turn_of_such_a_flow_there_is_no_margin(program: TurnProgram) -> None:
     assert never_miss_margin(program, examples([], CALM)) is None
+
+
+@pytest.mark.row("S4")
+@pytest.mark.parametrize("marked", ["borrow_book", "lost_card"])
+def test_a_run_fits_the_margin_or_says_why_it_stays(
+    run_recipe: Any, tiny: Any, library: Path, tmp_path: Path, marked: str
+) -> None:
+    folder = shutil.copytree(library, tmp_path / "data")
+    text = (folder / "flows.yaml").read_text("utf-8")
+    if marked == "lost_card":
+        text += "  - {name: lost_card, description: Report a stolen card., examples: [my card was stolen]}\n"
+    text = text.replace(f"name: {marked}", f"name: {marked}, never_miss: true", 1) if marked == "lost_card" else (
+        text.replace(f"name: {marked}\n", f"name: {marked}\n    never_miss: true\n", 1)
+    )  # fmt: skip
+    (folder / "flows.yaml").write_text(text, "utf-8")
+    ran = run_recipe(tiny(dataset=str(folder), lm="none", acts=False))
+    noted = any("flow that must not be missed" in note for note in ran.progress.notes)
+    assert noted is (marked == "lost_card")
+    policy = load(ran.result.folder, lm=None).policy
+    assert noted is (policy.never_miss == NEVER_MISS)
