@@ -24,6 +24,13 @@ def flow_problems(registry: FlowRegistry) -> Iterator[Fault]:
     """Problems of flows in their order: examples, conditions, questions, and texts of the flow and its subflows."""
     if not registry:
         yield _warning("flows", "There is no flow", "Write one; without flows, the program selects nothing.")
+    if len(registry) > 1 and len(registry.never_miss) == len(registry):
+        remedy = "Mark only the flows that are urgent: of flows that are all marked none goes first."
+        yield _warning("flows, never_miss", "Every flow is marked", remedy)
+    for name in registry.never_miss:
+        if registry[name].guards:
+            remedy = "Remove the guards if it must not be missed: a hidden flow is neither started nor asked about."
+            yield _warning(f"flow {name!r}, never_miss", "Its guards may hide it", remedy)
     examples: dict[str, str] = {}
     words: dict[str, tuple[str, str]] = {}
     for flow in registry.values():

@@ -14,6 +14,7 @@ from jazzmine_dspy.memory.working.operations import (
     collect_slot,
     confirm_action,
     deny_action,
+    pause_flow,
     resume_flow,
     start_flow,
 )
@@ -174,16 +175,20 @@ class CommandApplier(Dialogue):
         found.deferred = True
         return True
 
-    def leave(self, name: str | None) -> bool:
-        """End a flow, running or set aside."""
+    def leave(self, name: str | None, unsure: bool = False) -> bool:
+        """End a flow, running or set aside; if unsure, set the running one aside and offer to go back."""
         state = self.state
         named = (flow for flow in state.open_flows if flow.flow_name == name)
         found = state.active_flow if name is None else next(named, None)
         if found is None:
             return False
+        self.ended = True
+        if unsure and found is state.active_flow:
+            self.replies.append(self.speech.say("kept", self.registry.get(found.flow_name)))
+            pause_flow(state)
+            return True
         self.replies.append(self.speech.say("cancelled", self.registry.get(found.flow_name), found.values))
         end_flow(state, found, FlowStatus.CANCELLED, reason="the user left it")
-        self.ended = True
         return True
 
     def restart(self) -> bool:

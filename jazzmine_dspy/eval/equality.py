@@ -127,9 +127,10 @@ class _Held(Dialogue):
         self._running = name or (self._paused[-1] if self._paused else self._running)
         return True
 
-    def leave(self, name: str | None) -> bool:
+    def leave(self, name: str | None, unsure: bool = False) -> bool:
         left = name or self._running
-        self._empty(left)
+        if not unsure:
+            self._empty(left)
         if left == self._running:
             self._running = None
         return True

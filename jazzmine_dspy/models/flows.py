@@ -61,6 +61,7 @@ def _as_text(value: Any) -> Any:
 class Flow(Value):
     """One task that the assistant can do.
 
+    ``never_miss`` marks a flow that starts, or is asked about, whenever a message is likely enough to want it.
     ``kind`` is ``flow`` for a leaf; ``sequential``, ``parallel`` and ``conditional`` hold ``subflows``
     (of a conditional: what is done where ``condition_expr`` holds, then what is done where it doesn't).
 
@@ -84,6 +85,8 @@ class Flow(Value):
     keywords: tuple[str, ...] = ()
     guards: tuple[Guard, ...] = ()
     confirm: str = ""
+    # Left out of the JSON form where it is false: flows without it keep their checksums.
+    never_miss: bool = Field(default=False, exclude_if=lambda value: not value)
     responses: tuple[tuple[str, str], ...] = ()
     kind: Literal["flow", "sequential", "parallel", "conditional"] = "flow"
     subflows: tuple[Flow, ...] = ()

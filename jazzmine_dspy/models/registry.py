@@ -73,6 +73,10 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         """SHA-256 over the content of all flows, in order, and over :attr:`habits` where there are any."""
         self.guarded: tuple[str, ...] = tuple(name for name, flow in self._flows.items() if flow.guards)
         """Names of the flows that have guards."""
+        self.never_miss: tuple[str, ...] = tuple(
+            name for name, flow in self._flows.items() if flow.never_miss
+        )
+        """Names of the flows that must not be missed."""
         fields = FlowView.model_fields
         self.views: tuple[FlowView, ...] = tuple(
             FlowView(**{name: getattr(flow, name) for name in fields}) for flow in self._flows.values()

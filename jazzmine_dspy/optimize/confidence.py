@@ -25,7 +25,9 @@ from jazzmine_dspy.optimize.gates import (
     upper_bound,
 )
 from jazzmine_dspy.program.heads.acts.ridge import logistic
+from jazzmine_dspy.program.local.starting import never_miss_shares
 from jazzmine_dspy.program.local.understanding import acts_head
+from jazzmine_dspy.program.policy import NEVER_MISS
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.turn_confidence import TurnConfidence, features_of, in_force
 
@@ -34,6 +36,9 @@ PULL = 2.0
 
 LM_RIGHT = 0.9
 """Share of turns that a large language model is assumed to get right, since the gate is set without asking one."""
+
+MISS_PRICE = 10.0
+"""False alarms that a missed flow costs, of flows that must not be missed."""
 
 _FOLDS = 5
 
@@ -174,6 +179,29 @@ def set_gate(
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
     return passed._replace(reason=reason)
+
+
+def never_miss_margin(program: TurnProgram, examples: Iterable[Example]) -> float | None:
+    """The margin of flows that must not be missed that costs least on turns; None where none of them wants such a flow.
+
+    A miss costs ``MISS_PRICE`` false alarms. Of equal margins the one nearest to the default is taken.
+
+    Args:
+        program: Estimates how likely a message wants such a flow.
+        examples: Turns with labelled flows.
+    """
+    rows: list[tuple[float, bool]] = []
+    for example in examples:
+        if (flows := example.labels.flows) is not None:
+            shares = never_miss_shares(program.read(example.turn, (example.conversation_id,)))
+            rows += [(share, name in flows) for name, share in shares.items()]
+    margins = {floored(share) for share, wanted in rows if wanted}
+
+    def cost(margin: float) -> float:
+        return sum(MISS_PRICE if wanted else 1.0 for share, wanted in rows if wanted != (share >= margin))
+
+    ranked = sorted({*margins, NEVER_MISS}, key=lambda margin: (cost(margin), abs(margin - NEVER_MISS)))
+    return ranked[0] if margins else None
 
 
 class Audit(NamedTuple):

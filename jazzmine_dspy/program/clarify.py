@@ -8,6 +8,7 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
+from jazzmine_dspy.program.undoing import undoes
 
 __all__ = ["NONE", "TOO_CLOSE", "close_pair", "margin_of", "relative"]
 
@@ -16,8 +17,8 @@ TOO_CLOSE = "two flows are too close to choose between"
 
 
 NEAR = {"fallback": 0.05, "local": 0.1}
-"""Margins under which a flow that is confirmed before it runs is asked about, by source, whatever a policy says: of
-recall scores as a share of the better one, and of probabilities."""
+"""Margins under which a flow that is confirmed before it runs, or undoes something, is asked about, by source,
+whatever a policy says: of recall scores as a share of the better one, and of probabilities."""
 
 
 def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRegistry) -> float:
@@ -30,7 +31,7 @@ def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRe
         >>> margin_of(Policy(), "local", ["cancel"], flows)
         0.1
     """
-    destroys = any(name in registry and registry[name].confirm for name in chosen)
+    destroys = any(name in registry and (registry[name].confirm or undoes(registry[name])) for name in chosen)
     return max(policy.clarify.get(kind, 0.0), NEAR.get(kind, 0.0) if destroys else 0.0)
 
 

@@ -34,6 +34,7 @@ from jazzmine_dspy.program.finish import finish, unread, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.decider import confidence_model
+from jazzmine_dspy.program.local.starting import never_missed
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.prompts import decision_key
 from jazzmine_dspy.program.state import TurnState
@@ -257,6 +258,11 @@ class Course:
         answer = (
             self._current_answer() if self.answer is not None else unread(self._current_answer(), self.state)
         )
+        if self.state.registry.never_miss and answer.selection and answer.records["select"].source != "rule":
+            try:
+                answer = replace(answer, selection=never_missed(self.state, answer.selection))
+            except Exception as error:
+                self._causes.append(f"never_miss: {format_error(error)}")
         return finish(self.state, with_causes(answer, self._causes))
 
     def _span_outputs(self) -> dict[str, Any] | None:

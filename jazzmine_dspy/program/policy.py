@@ -25,6 +25,9 @@ Gate = Positive | None
 Deciders = tuple[tuple[SourceKind, Gate], ...]
 Frozen = AfterValidator(frozen_dict)
 
+NEVER_MISS = 0.45
+"""Default margin of flows that must not be missed, by messages of trades that fitted nothing else."""
+
 
 def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
     if strange := sorted(set(names) - set(ANSWERED)):
@@ -69,6 +72,8 @@ class Policy(Value):
         clarify: Margin of the two best flows under which the local decider asks which of them is meant, instead of
             choosing: ``local`` of probabilities, ``fallback`` of recall scores as a share of the better one. 0, as
             where none is given, never asks.
+        never_miss: Margin of flows marked ``never_miss``: the probability from which one is asked about where something
+            else was chosen, as fitted by a run. JSON holds it only where it is not the default.
         unasked: Fields that no language model is asked for, since nobody labelled them: prompts, demonstrations and
             schemas leave them out, and decisions hold what the local decider reads.
         escalation: From which sentiment on a decision escalates. JSON holds it only where it is not the default.
@@ -98,6 +103,7 @@ class Policy(Value):
         default={"idle": 0.12, "busy": 1.0}
     )
     clarify: Annotated[dict[SourceKind, Positive], Frozen] = Field(default={})
+    never_miss: Share = Field(default=NEVER_MISS, exclude_if=partial(operator.eq, NEVER_MISS))
     unasked: Annotated[tuple[str, ...], AfterValidator(_fields)] = ()
     escalation: EscalationRule = Field(
         default=EscalationRule(), exclude_if=partial(operator.eq, EscalationRule())

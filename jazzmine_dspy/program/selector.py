@@ -19,6 +19,7 @@ from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import record as made_record
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
+from jazzmine_dspy.program.local.starting import never_missed
 from jazzmine_dspy.program.local.understanding import read_closed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled, RecallPort
@@ -161,6 +162,11 @@ class FlowSelector:
         selection, record = await self._selection(state, deadline, result)
         if record.degraded:
             log.warning("flow selection is degraded: %s", record.cause)
+        if record.source != "rule":
+            try:
+                selection = await in_thread(functools.partial(never_missed, state, selection))
+            except Exception as error:
+                result.degraded, result.cause = True, f"never_miss: {format_error(error)}"
         names = [name for name in dict.fromkeys(selection.flows) if name in result.scores]
         result.chosen_flows = [self.registry[name] for name in names]
         result.chosen_prompts = [self._prompts.of(flow) for flow in result.chosen_flows]

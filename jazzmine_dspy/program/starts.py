@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models import Flow, ReadingContext, Turn
 from jazzmine_dspy.program.heads.acts.compose import takes_up
@@ -18,6 +19,7 @@ from jazzmine_dspy.program.heads.acts.readings import values_in
 from jazzmine_dspy.program.ports import Recalled
 
 FILE = "starts.json"
+URGENT = "urgent.json"
 
 # Fitted with MiniLM, on none of what the parts below have learnt: the fitting parts of datasets/support, the working
 # suite, and registries cut from public data (other halves than those of the tests). Fitted on any two of the three,
@@ -208,6 +210,18 @@ def shipped() -> dict[str, float]:
     """The factors of :func:`vague_signs` that come with the package, for the bundled embedding model."""
     factors: dict[str, float] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
     return factors
+
+
+@lru_cache(maxsize=1)
+def _urgent() -> tuple[NDArray[np.float32], float]:
+    data = json.loads(files(__package__).joinpath(URGENT).read_text("utf-8"))
+    return np.asarray(data["weights"], np.float32), float(data["offset"])
+
+
+def urgency(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Log-odds that texts say that somebody or something is in danger now; of features of the bundled model."""
+    weights, offset = _urgent()
+    return rows @ weights + offset
 
 
 def vagueness(signs: Mapping[str, float]) -> float:

@@ -48,9 +48,13 @@ _TO_UNDO = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def undoes(flow: Flow) -> bool:
     """Whether a flow cancels, ends or blocks something."""
-    return _undoes(flow)
+    name = flow.name.lower().replace("_", " ")
+    return name.partition(" ")[0] in UNDOING or any(
+        _BEGINS.match(text) for text in (name, flow.description.lower())
+    )
 
 
 def undoes_unasked(flow: Flow, turn: Turn) -> bool:
@@ -66,7 +70,7 @@ def undoes_unasked(flow: Flow, turn: Turn) -> bool:
         >>> [undoes_unasked(flow, Turn(text=text)) for text in ("can I come in tomorrow?", "I can't make it tomorrow")]
         [True, False]
     """
-    if not is_english(turn.locale) or not _undoes(flow):
+    if not is_english(turn.locale) or not undoes(flow):
         return False
     text = turn.text.replace("\u2019", "'")
     if _UNDONE.search(text) or not _own(flow).isdisjoint(stem(word) for word in plain(text).split()):
@@ -92,21 +96,13 @@ def is_opposite(flow: Flow, turn: Turn, flows: Mapping[str, Flow]) -> bool:
     """
     if not is_english(turn.locale):
         return False
-    if _undoes(flow):
+    if undoes(flow):
         return undoes_unasked(flow, turn)
     if _TO_UNDO.search(turn.text.replace("\u2019", "'")) is None:
         return False
     thing = {stem(word) for word in flow.name.lower().split("_")[1:]}
-    return any(_undoes(other) and thing & {stem(word) for word in name.lower().split("_")[1:]}
+    return any(undoes(other) and thing & {stem(word) for word in name.lower().split("_")[1:]}
                for name, other in flows.items())  # fmt: skip
-
-
-@lru_cache(maxsize=1024)
-def _undoes(flow: Flow) -> bool:
-    name = flow.name.lower().replace("_", " ")
-    return name.partition(" ")[0] in UNDOING or any(
-        _BEGINS.match(text) for text in (name, flow.description.lower())
-    )
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.program.acts import picked
-from jazzmine_dspy.program.clarify import close_pair, relative
+from jazzmine_dspy.program.clarify import close_pair, margin_of, relative
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
@@ -48,6 +48,15 @@ def test_two_are_close_only_where_one_of_them_would_be_chosen(
 def test_recall_scores_are_compared_as_shares_of_the_best() -> None:
     assert relative([Recalled("b", 0.1), Recalled("a", 0.2)]) == [("a", 1.0), ("b", 0.5)]
     assert relative([Recalled("a", 0.0)]) == relative([]) == []
+
+
+@pytest.mark.row("S4")
+def test_a_flow_that_undoes_is_asked_about_in_a_wider_margin_also_where_it_confirms_nothing() -> None:
+    flows = FlowRegistry(
+        [{"name": f"{verb}_order", "description": f"{verb} it."} for verb in ("Cancel", "Track")]
+    )
+    assert margin_of(Policy(), "local", ["Cancel_order"], flows) == 0.1
+    assert margin_of(Policy(), "local", ["Track_order"], flows) == 0.0
 
 
 def program(registry: FlowRegistry, recall: Any, **policy: Any) -> TurnProgram:

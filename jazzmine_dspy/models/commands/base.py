@@ -296,8 +296,8 @@ class Dialogue:
         """Take up a flow that was set aside, the newest where none is named."""
         return True
 
-    def leave(self, name: str | None) -> bool:
-        """Drop a flow, the running one where none is named."""
+    def leave(self, name: str | None, unsure: bool = False) -> bool:
+        """Drop a flow, the running one where none is named; if unsure, set the running one aside and ask."""
         return True
 
     def restart(self) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands.base import (
     Answer,
@@ -79,8 +82,10 @@ class CancelFlow(PausedFlowCommand):
     """Leave a flow without finishing it; None means the running one."""
 
     type: Literal["cancel_flow"] = "cancel_flow"
+    unsure: SkipJsonSchema[bool] = Field(default=False, exclude_if=lambda value: not value)
+    """Whether the running flow is only set aside, and the user is asked. JSON holds it only where it is true."""
 
-    does = ("leave", "flow")
+    does = ("leave", "flow", "unsure")
     lm_may_name = True
     lm_note = "the wish is gone"
     lm_place = 1
@@ -111,7 +116,7 @@ class CancelFlow(PausedFlowCommand):
         return self.flow in (None, flow.name)
 
     def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
-        return self.type, self.flow or state.flow
+        return self.type, self.flow or state.flow, *([True] if self.unsure else [])
 
 
 class SlotValue(SlotCommand):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jazzmine_dspy.lm.replay import RECORDED_PREFIX
+from jazzmine_dspy.optimize.confidence import never_miss_margin
 from jazzmine_dspy.optimize.context import PARTS, RunContext
 from jazzmine_dspy.optimize.local.training import retrain_local
 from jazzmine_dspy.optimize.prior import Gain, expected_gain, shipped_prior
@@ -85,10 +86,12 @@ def price_of(context: RunContext, contender: Contender) -> float:
 
 
 def refit(context: RunContext, state: RunState) -> RunState:
-    """Train the head and the other packages' deciders of the chosen program on more turns.
+    """Fit the margin of flows that must not be missed; train the program's head and other deciders on more turns.
 
     The base and the previous program do not change. Moved package weights have learnt from all turns already.
     """
+    if context.dataset.flows.never_miss:
+        state = replace(state, program=_with_margin(context, state.program))
     if not context.recipe.refit or state.chosen is None:
         return state
     contender = state.chosen.contender
@@ -101,3 +104,12 @@ def refit(context: RunContext, state: RunState) -> RunState:
         trained = retrain_local(context, local.trained, program, every)
         state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
     return replace(state, program=retrain_deciders(context, state.program))
+
+
+def _with_margin(context: RunContext, program: TurnProgram) -> TurnProgram:
+    """The program with the margin of flows that must not be missed, as the dev turns tell it."""
+    margin = never_miss_margin(program, context.dataset.examples("dev_a", "dev_b"))
+    if margin is None:
+        context.progress.note("no dev turn wants a flow that must not be missed: the default margin stays")
+        return program
+    return program.with_policy(program.policy.model_copy(update={"never_miss": margin}))

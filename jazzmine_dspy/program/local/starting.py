@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.clarify import close_pair, margin_of
+from jazzmine_dspy.program.clarify import close_pair, margin_of, relative
 from jazzmine_dspy.program.denials import is_denied
+from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
@@ -18,7 +20,7 @@ from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
-from jazzmine_dspy.program.starts import Starts, Values, starts, values_for
+from jazzmine_dspy.program.starts import UNLIKELY, Starts, Values, starts, urgency, values_for
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.undoing import is_opposite
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
@@ -131,6 +133,70 @@ _EXAMPLE_CONFIDENCE = 0.95
 """Probability that a message starts a flow if it equals one of its examples, while a slot is awaited."""
 _NOTHING = Starts((), 0.0)
 """No other flow starts, whatever labels add."""
+
+
+_DAMPED = 0.5
+"""Weight of the estimate beside the danger that a message tells of."""
+
+NEVER_MISSED = "a flow that must not be missed is likely enough to ask about"
+"""The reason of a selection that asks about such a flow."""
+
+
+def never_miss_shares(state: TurnState, *, served: bool = False) -> dict[str, float]:
+    """The probability that a message wants each flow that must not be missed, likeliest first.
+
+    Of a flow whose own texts tell of danger, a message that does so wants it more likely. Without the package's
+    models it is the recall score beside the best one.
+
+    Args:
+        state: The turn.
+        served: Whether such a flow is chosen already: then the danger is explained, and counts for no other.
+
+    Raises:
+        EmbeddingError: no embedding model is bound, or it fails.
+        DeadlineError: the deadline has passed.
+    """
+    marked = [
+        name for name in state.registry.never_miss if name in state.choosable and name != state.turn.flow
+    ]
+    shares: dict[str, float] = {}
+    if shipped_head(state.bindings.embedder) is None:
+        best = state.recalled[0].score if state.recalled else 0.0
+        if best >= state.policy.fallback_score[state.turn.load]:
+            shares = {
+                name: score / (1.0 + score) for name, score in relative(state.recalled) if name in marked
+            }
+    elif marked:
+        reading = read_starts(state)
+        estimate = dict(reading.starts.ranking) if reading.starts is not None else {}
+        danger = float(urgency(state.features((state.turn.text,)))[0])
+        for name in marked:
+            flow = state.registry[name]
+            odds = log_odds(max(estimate.get(name, 0.0), UNLIKELY / 10))
+            texts = (flow.description, *flow.examples)
+            if not served and urgency(state.features(texts)).max() > 0:
+                odds = _DAMPED * odds + danger
+            shares[name] = float(sigmoid(odds))
+    return dict(sorted(shares.items(), key=lambda one: -one[1]))
+
+
+def never_missed(state: TurnState, selection: Selection) -> Selection:
+    """Put flows that must not be missed first, and ask about those that are left out and likely enough.
+
+    Asked is beside what was chosen, else beside what runs or is nearest; of one flow once in a row.
+    """
+    turn, marked = state.turn, state.registry.never_miss
+    flows = sorted(selection.flows, key=lambda name: name not in marked)
+    chosen = [*flows, *selection.clarify]
+    shares = never_miss_shares(state, served=not set(chosen).isdisjoint(marked))
+    likely = [name for name, share in shares.items() if share >= state.policy.never_miss]
+    missed = [name for name in likely if name not in (*chosen, *turn.clarifying)][:2]
+    nearest = [name for name in (turn.flow, *(one.name for one in state.recalled)) if name in state.registry]
+    beside = chosen or [name for name in nearest if name not in missed][:1]
+    if not missed or not beside:
+        return selection if flows == selection.flows else selection.model_copy(update={"flows": flows})
+    update = {"flows": [], "clarify": [*missed, *beside], "mode": "single", "reason": NEVER_MISSED}
+    return selection.model_copy(update=update)
 
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:

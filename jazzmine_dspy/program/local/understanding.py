@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot, SlotValue
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.language import is_english
@@ -48,7 +49,13 @@ def read_closed(state: TurnState) -> Closed:
     """
     turn = state.turn
     chosen, act, pause = picked(turn), closed_act(turn), is_pause(turn)
-    value = awaited_value(turn, state.awaited, state.at)
+    asked = state.awaited
+    offered = state.registry.get(turn.offering or "")
+    if turn.flow is None and offered is not None:
+        # The offer to go back to a task may be answered with what that task asked for.
+        held = FrozenMap.of(turn.paused_slots.get(offered.name) or {}).names
+        asked = next((slot for slot in offered.slots if slot.required and slot.name not in held), None)
+    value = awaited_value(turn, asked, state.at)
     commands = value if act is None else act
     if commands is None and pause:
         commands = []
@@ -57,8 +64,8 @@ def read_closed(state: TurnState) -> Closed:
         rewrite = wish
     elif not turn.history and turn.flow is None and not turn.paused:
         rewrite = turn.text
-    elif value is not None and state.awaited is not None:
-        what = state.awaited.name.replace("_", " ").removesuffix(" id")
+    elif value is not None and asked is not None:
+        what = asked.name.replace("_", " ").removesuffix(" id")
         rewrite = f"The {what} is {turn.text.strip(' .!')}."
     elif pause or (act is not None and turn.confirming is None):
         rewrite = turn.text

@@ -62,6 +62,9 @@ _TOLD, _SEVERAL = 0.33, 6
 _SURE = 0.6
 """How likely a yes has to be beside a value, which most messages give without one."""
 
+_DROPS = 0.8
+"""How likely a message has to drop the flow whose question it may answer: below it the user is asked."""
+
 _TOPIC = 60
 
 
@@ -237,7 +240,8 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
     commands: list[Command] = []
     if "cancel_flow" in on:
         left = _turned_to(scene, [*([turn.flow] if turn.flow else []), *reversed(turn.paused)])
-        commands.append(CancelFlow(flow=None if left == turn.flow else left))
+        named = None if left == turn.flow else left
+        commands.append(CancelFlow(flow=named, unsure=named is None and _may_answer(p, scene)))
     if scene.starting:
         for name in scene.starting:
             # The start tells whose the values behind it are, also where the running flow awaits such a value.
@@ -259,7 +263,7 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
     if edited:
         return [*edited, *_rest(on & {"ask", "handoff"}, turn)]
     given = values.given()
-    cleared = _cleared(scene) if "clear" in on and not given else None
+    cleared = _cleared(scene) if "clear" in on and p["clear"] >= p["value"] and not given else None
     changes = cleared is not None or any(isinstance(c, SlotValue) and c.corrects for c in given)
     # Who changes something says no to what was asked; who only adds something says neither yes nor no.
     denies = changes if turn.confirming is not None and (changes or given) else "deny" in on and not given
@@ -273,6 +277,12 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
     if "skip" in on and turn.awaiting and turn.awaiting not in [c.slot_name for c in given]:
         commands.append(SkipSlot(name=turn.awaiting))
     return commands + _rest(on, turn, alone=not commands)
+
+
+def _may_answer(p: Mapping[str, float], scene: Scene) -> bool:
+    """Whether a message that seems to drop the running flow may as well answer what was asked."""
+    asked = scene.awaited is not None and not _leaves(scene)
+    return asked and (p["cancel_flow"] < _DROPS or p["value"] >= _LIKELY)
 
 
 def _edited(scene: Scene) -> list[Command]:
