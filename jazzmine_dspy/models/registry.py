@@ -56,6 +56,13 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         currency: str | None = None,
         about: str | None = None,
     ) -> None:
+        if isinstance(flows, Mapping) and isinstance(flows.get("flows"), list):
+            raise FlowError(
+                "This is the content of a file of flows, not its list of flows",
+                where="flows",
+                remedy="Pass the list under its key 'flows', as FlowRegistry(data['flows'], region=…), or read the "
+                "file with FlowRegistry.from_yaml(path).",
+            )
         items = flows.values() if isinstance(flows, Mapping) else flows
         self.agent_id = checked_text(agent_id, field="agent_id")
         self.out_of_scope_share = _share(out_of_scope_share)
