@@ -277,8 +277,7 @@ def _shape(pattern: str) -> _Shape | None:
             signs[-1] += "" if repeated else bare
         else:
             if len(bodies) == 1 and bodies[0].isalpha() and re.match(r"\\d|\[\d", atom):
-                signs.append("")
-                bodies.append("")
+                signs, bodies = [*signs, ""], [*bodies, ""]
             bodies[-1] += atom + repeated
     if (signs == [""] and len(bodies) == 1) or not bodies[-1]:
         return None
