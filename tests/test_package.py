@@ -11,7 +11,7 @@ import pytest
 import jazzmine_dspy
 
 HEAVY = {
-    "dspy", "mlflow", "qdrant_client", "qdrant_edge", "redis", "fastembed", "numpy", "sklearn", "scipy", "litellm",
+    "dspy", "mlflow", "qdrant_client", "redis", "fastembed", "numpy", "sklearn", "scipy", "litellm",
     "sqlalchemy", "onnxruntime", "rich", "typer",
 }  # fmt: skip
 NAMES = [

@@ -21,15 +21,17 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from safetensors.numpy import save
 from weights import acts, choices, measure, starts
 from weights.ground import PRACTICE, practice, sha256_of
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
+from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program import starts as shipped_starts
 from jazzmine_dspy.program.heads import options as shipped_options
-from jazzmine_dspy.program.heads.acts import fit, shipped
+from jazzmine_dspy.program.heads.acts import bank, fit, shipped
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -65,7 +67,14 @@ def _fit() -> None:
     # These turns are of flows that the head never saw: nothing was fitted on them.
     head = fit.measured(head, examples, head.scores(fit.labelled_rows(examples).shown))
     target = Path(shipped.__file__).with_name(shipped.WEIGHTS)
-    target.write_bytes(shipped.write(head, embedder, sha256_of(PRACTICE)))
+    state = head.to_state()
+    metadata = {
+        "head": canonical_json(state.settings),
+        "embedder": embedder.fingerprint,
+        "bank": sha256(Path(bank.__file__).with_name(bank.FILE).read_text("utf-8")),
+        "practice": sha256_of(PRACTICE),
+    }
+    target.write_bytes(save(state.arrays, metadata))
     source = Path(shipped.__file__)
     told = re.sub(r'SHIPPED = "\w+"', f'SHIPPED = "{head.fingerprint}"', source.read_text("utf-8"))
     source.write_text(told, "utf-8")

@@ -20,6 +20,7 @@ from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.optimize.local.feeling import fit_feeling
 from jazzmine_dspy.program import finish
+from jazzmine_dspy.program.heads.acts.shipped import WEIGHTS
 from jazzmine_dspy.program.heads.feeling import head
 from jazzmine_dspy.program.local import decider
 from jazzmine_dspy.program.policy import Policy
@@ -45,7 +46,7 @@ def main() -> None:
     made = fit_feeling(examples, decisions, embedder, None, phrases=phrases())
     assert made is not None
     source = Path(head.__file__)
-    target = source.with_name(head.WEIGHTS)
+    target = source.with_name(WEIGHTS)
     state = made.to_state()
     told = {
         "head": canonical_json(state.settings),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import dspy
 
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import JazzmineError, format_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from jazzmine_dspy.program.policy import Policy, PolicyName
-    from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.program.policy import Policy, PolicyName
+from jazzmine_dspy.program.turn import TurnProgram
 
 COMPILED = "compiled"
 """The language model that a manifest names."""

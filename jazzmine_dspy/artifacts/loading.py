@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jazzmine_dspy.artifacts.language_model import COMPILED, with_language_model
 from jazzmine_dspy.artifacts.manifest import AGAIN, read_checked
 from jazzmine_dspy.artifacts.publishing import find
+from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, EmbeddingError, InputError, JazzmineError, format_error
 from jazzmine_dspy.models.parsing import from_json
@@ -25,9 +26,6 @@ from jazzmine_dspy.program.heads.storing import (
 from jazzmine_dspy.program.policy import Policy, PolicyName
 from jazzmine_dspy.program.ports import Stored
 from jazzmine_dspy.program.turn import TurnProgram
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 
 BASE = "base"
 """Name of the program that learnt from no label: the package's weights over flows of the caller's."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jazzmine_dspy._version import __version__
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.errors import ArtifactError
-from jazzmine_dspy.models.parsing import MalformedError, from_json
+from jazzmine_dspy.models.errors import ArtifactError, reading
+from jazzmine_dspy.models.parsing import from_json
 from jazzmine_dspy.signatures.contract import fingerprints
 
 MANIFEST = "manifest.json"
@@ -32,10 +29,6 @@ _LIMITS = {
 }
 """The files that an artefact may have, and how large each may be."""
 
-_FLAGS = os.O_RDONLY
-for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # where the system has them
-    _FLAGS |= getattr(os, _flag, 0)
-
 AGAIN = "Compile the program again with 'jazzmine-dspy optimize', or restore the folder."
 
 
@@ -46,34 +39,6 @@ def is_secret(name: str, value: Any) -> bool:
     """Whether a setting of a language model is never stored: a key, or an address that may carry one."""
     address = isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value) is not None
     return address or _SECRET.search(name) is not None
-
-
-def aside(folder: Path) -> str:
-    """How the name of a folder begins to which a save moves the program that it replaces, for a moment."""
-    return f".{folder.name}-old-"
-
-
-def is_replaced(folder: Path) -> bool:
-    """Whether a program is being replaced there just now, or a save was broken off at that."""
-    try:
-        return any(path.name.startswith(aside(folder)) for path in folder.parent.iterdir())
-    except OSError:
-        return False
-
-
-def check_names(names: Iterable[object], where: Path) -> None:
-    """Refuse names that no artefact has: a manifest names files of its folder, and nothing else.
-
-    Raises:
-        ArtifactError: a name is none of those that :func:`jazzmine_dspy.save` writes.
-    """
-    for name in names:
-        if not isinstance(name, str) or name not in _LIMITS or name == MANIFEST:
-            raise ArtifactError(
-                f"The manifest names {str(name)[:100]!r}, which is not a file of a program",
-                where=str(where),
-                remedy=AGAIN,
-            )
 
 
 def read_file(folder: Path, name: str) -> bytes:
@@ -92,11 +57,9 @@ def read_file(folder: Path, name: str) -> bytes:
             raise ArtifactError(
                 "The file is a link out of the program's folder", where=str(path), remedy=AGAIN
             )
-        # Not blocking: a FIFO would wait for whoever writes into it before anything about it can be asked.
-        handle = os.open(place, _FLAGS)
-        with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise ArtifactError("This is not a regular file", where=str(path), remedy=AGAIN)
+        if not place.is_file():
+            raise ArtifactError("This is not a regular file", where=str(path), remedy=AGAIN)
+        with place.open("rb") as stream:
             data = stream.read(limit + 1)
     except FileNotFoundError as error:
         raise ArtifactError("A file is missing", where=str(path), remedy=AGAIN) from error
@@ -112,9 +75,6 @@ FORMAT = 4
 """Layout of an artefact that this version writes and reads: the policy names deciders."""
 
 _REQUIRED = ("program.json", "policy.json", "flows.yaml", "examples.jsonl")
-_ATTEMPTS = 20
-_PAUSE = 0.01
-"""Seconds between attempts while a program is replaced, which takes two renames."""
 
 
 class _Fact(BaseModel):
@@ -181,32 +141,9 @@ def read_checked(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     Raises:
         ArtifactError: as :func:`read_manifest`.
     """
-    for _ in range(_ATTEMPTS - 1):
-        raw = b""
-        try:
-            raw = read_file(folder, MANIFEST)
-            return _checked(folder, raw)
-        except ArtifactError:
-            if not _replaced(folder, raw):
-                raise
-    return _checked(folder, read_file(folder, MANIFEST))
-
-
-def _replaced(folder: Path, raw: bytes) -> bool:
-    """Whether another process saves a program here just now, or has done so since the manifest was read."""
-    if is_replaced(folder):
-        time.sleep(_PAUSE)
-        return True
-    try:
-        return read_file(folder, MANIFEST) != raw
-    except ArtifactError:
-        return False
-
-
-def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     path = folder / MANIFEST
+    raw = read_file(folder, MANIFEST)
     manifest = _parsed(raw, path)
-    _check_format(manifest, path)
     # Comparing bytes as well catches changes that JSON does not see, such as a flipped white space.
     content = {key: value for key, value in manifest.items() if key != "sha256"}
     try:
@@ -216,14 +153,18 @@ def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]
     if not is_unchanged:
         raise ArtifactError("The manifest was changed", where=str(path), remedy=AGAIN)
     _check_shape(manifest, path)
-    if missing := [file for file in _REQUIRED if file not in manifest["files"]]:
+    if missing := [name for name in _REQUIRED if name not in manifest["files"]]:
         raise ArtifactError(f"The manifest has no {missing[0]}", where=str(path), remedy=AGAIN)
-    check_names(manifest["files"], path)
-    files = {}
-    for file, digest in manifest["files"].items():
-        files[file] = read_file(folder, file)
-        if sha256(files[file]) != digest:
-            raise ArtifactError("A file was changed", where=str(folder / file), remedy=AGAIN)
+    if strange := [name for name in manifest["files"] if name not in _LIMITS or name == MANIFEST]:
+        raise ArtifactError(
+            f"The manifest names {strange[0][:100]!r}, which is not a file of a program",
+            where=str(path),
+            remedy=AGAIN,
+        )
+    files = {name: read_file(folder, name) for name in manifest["files"]}
+    for name, digest in manifest["files"].items():
+        if sha256(files[name]) != digest:
+            raise ArtifactError("A file was changed", where=str(folder / name), remedy=AGAIN)
     for predictor, digest in fingerprints().items():
         if manifest["signatures"].get(predictor) != digest:
             raise ArtifactError(
@@ -235,31 +176,21 @@ def _checked(folder: Path, raw: bytes) -> tuple[dict[str, Any], dict[str, bytes]
 
 
 def _parsed(raw: bytes, path: Path) -> dict[str, Any]:
-    try:
+    with reading(path, "The manifest cannot be read", AGAIN, ArtifactError):
         manifest = from_json(raw)
-    except MalformedError as error:
-        raise ArtifactError(
-            f"The manifest cannot be read: {error.problem}", where=error.at(path), remedy=AGAIN
-        ) from error
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise ArtifactError("The manifest is damaged", where=str(path), remedy=AGAIN)
-    return manifest
-
-
-def _check_format(manifest: dict[str, Any], path: Path) -> None:
-    if manifest["format"] > FORMAT:
+    if manifest["format"] != FORMAT:
+        older = (
+            "Compile it again with 'jazzmine-dspy optimize', or install the version that compiled it: "
+            f"{str(manifest.get('code'))[:40]}."
+        )
         raise ArtifactError(
             f"The program has format {manifest['format']}, this version reads {FORMAT}",
             where=str(path),
-            remedy="Upgrade jazzmine-dspy.",
+            remedy="Upgrade jazzmine-dspy." if manifest["format"] > FORMAT else older,
         )
-    if manifest["format"] < FORMAT:
-        raise ArtifactError(
-            f"The program has format {manifest['format']}, of another design than this version's",
-            where=str(path),
-            remedy="Compile it again with 'jazzmine-dspy optimize', or install the version that compiled it: "
-            f"{str(manifest.get('code'))[:40]}.",
-        )
+    return manifest
 
 
 def _check_shape(manifest: dict[str, Any], path: Path) -> None:

@@ -15,12 +15,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.manifest import MANIFEST, is_replaced, read_checked
+from jazzmine_dspy.artifacts.manifest import MANIFEST, read_checked
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, format_error
-
-LATEST = "latest"
-"""MLflow's own word for the newest version, in the place of a version or of an alias."""
 
 STORE = Path(".jazzmine/mlflow")
 """Where runs are kept, if no server is named."""
@@ -40,8 +37,7 @@ def find(name: str | Path) -> Path:
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
     for place in places:
         with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
-            # One that is just being replaced is there again in a moment; reading it waits for that.
-            if (place / MANIFEST).is_file() or (place.name and is_replaced(place)):
+            if (place / MANIFEST).is_file():
                 return place
     remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
     if text.endswith(".json"):
@@ -64,7 +60,11 @@ def download(address: str) -> Path:
 
         source, uri = address, store_uri()
         if address.startswith("models:/"):
-            source = _registered(client, address)
+            from mlflow.store.artifact.utils.models import get_model_name_and_version
+
+            # With a registry's own address, `download_artifacts` still asks the registry of MLflow's settings.
+            name, version = get_model_name_and_version(client, address)  # type: ignore[no-untyped-call]
+            source = client.get_model_version_download_uri(name, version)
         # Where the files are on this machine, their own place is answered, and nothing is copied.
         place = None if source.startswith(("file:", "/")) else tempfile.mkdtemp(prefix="jazzmine-")
         return Path(download_artifacts(artifact_uri=source, dst_path=place, tracking_uri=uri))
@@ -80,34 +80,24 @@ def store_uri(uri: str | None = None) -> str:
     return f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that MLflow's registry refuses.
+def _check_names(name: str, alias: str | None) -> None:
+    """Refuse, before anything is published, a name or an alias that MLflow's registry refuses.
 
     Raises:
-        ArtifactError: the name is empty or contains a slash or a colon.
+        ArtifactError: MLflow takes no such name or alias.
     """
     if not name.strip() or "/" in name or ":" in name:
         raise ArtifactError(
             f"MLflow's registry takes no '/' or ':' in a name, and no empty one: {name[:200]!r}", where="name",
             remedy="Choose a name such as 'team-support'.",
         )  # fmt: skip
-
-
-def check_alias(alias: str) -> None:
-    """Refuse an alias that MLflow's registry refuses.
-
-    Raises:
-        ArtifactError: the alias is reserved or contains other signs than letters, digits, ``_`` and ``-``.
-    """
-    if alias.lower() == LATEST:
-        problem = f"MLflow reserves the alias {alias!r}: it is always the newest version"
-    elif re.fullmatch(r"v\d+", alias, re.IGNORECASE):
-        problem = f"MLflow reserves the alias {alias!r}, which looks like a version"
-    elif not re.fullmatch(r"[\w-]+", alias):
-        problem = f"MLflow takes only letters, digits, '_' and '-' in an alias: {alias[:200]!r}"
-    else:
-        return
-    raise ArtifactError(problem, where="alias", remedy="Choose another one, such as 'champion'.")
+    if alias is not None and not re.fullmatch(r"(?!(?:latest|v\d+)$)[\w-]+", alias, re.IGNORECASE):
+        raise ArtifactError(
+            f"MLflow's registry takes no alias {alias[:200]!r}: only letters, digits, '_' and '-', and neither "
+            "'latest' nor what looks like a version",
+            where="alias",
+            remedy="Choose another one, such as 'champion'.",
+        )
 
 
 def experiment_of(
@@ -122,51 +112,14 @@ def experiment_of(
         name: Of the experiment.
         place: URI for the artefacts of a new one; None leaves it to the server.
         note: Receives a line if the experiment is restored.
-
-    Raises:
-        ArtifactError: the experiment was deleted and cannot be restored.
     """
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         return str(client.create_experiment(name, place))
     if experiment.lifecycle_stage == "deleted":
-        try:
-            client.restore_experiment(experiment.experiment_id)
-        except Exception as error:
-            raise ArtifactError(
-                f"MLflow's experiment {name!r} was deleted and cannot be restored: {format_error(error)}",
-                where=f"experiment {experiment.experiment_id}",
-                remedy="Remove it for good with 'mlflow gc', or take another name.",
-            ) from error
+        client.restore_experiment(experiment.experiment_id)
         note(f"MLflow's experiment {name!r} was deleted; it is restored for this run")
     return str(experiment.experiment_id)
-
-
-def _registered(client: Any, address: str) -> str:
-    """Where the files of ``models:/NAME@ALIAS``, ``models:/NAME/VERSION`` or ``models:/NAME/latest`` are."""
-    inner = address.removeprefix("models:/")
-    name, _, alias = inner.partition("@")
-    version = ""
-    if not alias and "/" in inner:
-        name, _, version = inner.rpartition("/")
-    if not name:
-        raise ArtifactError(
-            "No model is named", where=address[:200],
-            remedy="Name one: models:/NAME@champion. MLFLOW_TRACKING_URI says where models are registered.",
-        )  # fmt: skip
-    check_name(name)
-    if LATEST in (alias.lower(), version.lower()):
-        quote = '"' if "'" in name else "'"
-        versions = client.search_model_versions(f"name = {quote}{name}{quote}")
-        version = str(max((int(each.version) for each in versions), default=0))
-    elif alias:
-        version = str(client.get_model_version_by_alias(name, alias).version)
-    elif not version.isdecimal():
-        raise ArtifactError(
-            f"{version[:200]!r} is not a version; stages are not supported", where=address[:200],
-            remedy=f"Name a number or 'latest', or an alias: models:/{name[:200]}@champion.",
-        )  # fmt: skip
-    return str(client.get_model_version_download_uri(name, version))
 
 
 @contextlib.contextmanager
@@ -232,9 +185,7 @@ def publish(program: str | Path, name: str, *, alias: str | None = None, uri: st
     Raises:
         ArtifactError: the program is damaged, MLflow takes no such name or alias, or it cannot be reached.
     """
-    check_name(name)
-    if alias is not None:
-        check_alias(alias)
+    _check_names(name, alias)
     folder = find(program)
     manifest, _ = read_checked(folder)
     first_line = str(manifest.get("first_line") or "")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,17 +11,12 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.artifacts.loading import heads_to_files
-from jazzmine_dspy.artifacts.manifest import MANIFEST, aside, is_secret, manifest_of, pretty
+from jazzmine_dspy.artifacts.manifest import MANIFEST, is_secret, manifest_of, pretty
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.prompts import states_of
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.contract import CONTRACTS
-
-_ATTEMPTS = 50
-_LOOKS = 5
-_PAUSE = 0.01
-"""Seconds between two looks at a folder that seems to hold something else than a program."""
 
 
 def save(
@@ -154,7 +146,7 @@ def check_target(folder: str | Path) -> None:
         raise ArtifactError(
             "A program needs a folder of its own", where=str(folder), remedy="Name another --out."
         )
-    if _holds_something_else(folder):
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
         raise ArtifactError(
             "The folder contains something other than a program, which would be lost",
             where=str(folder),
@@ -162,46 +154,17 @@ def check_target(folder: str | Path) -> None:
         )
 
 
-def _holds_something_else(folder: Path) -> bool:
-    # Looked at again: while another process puts its program there, the folder is away for a moment.
-    for _ in range(_LOOKS):
-        try:
-            if not folder.is_dir() or not any(folder.iterdir()) or (folder / MANIFEST).is_file():
-                return False
-        except FileNotFoundError:
-            return False
-        time.sleep(_PAUSE)
-    return True
-
-
 def _swap(fresh: Path, folder: Path) -> None:
-    """Put the new folder in the place of the one there; a crash between leaves the old one beside it.
-
-    Of several that save at once, each replaces a whole program by a whole one, and the last one stays.
-    """
-    for _ in range(_ATTEMPTS):
-        try:
-            fresh.rename(folder)
-            return
-        except OSError as error:
-            if not folder.is_dir() or error.errno not in (
-                errno.ENOTEMPTY,
-                errno.EEXIST,
-                errno.EACCES,
-                errno.EPERM,
-            ):
-                raise
-        old = Path(tempfile.mkdtemp(prefix=aside(folder), dir=folder.parent))
-        with contextlib.suppress(FileNotFoundError):  # another has moved it already
-            folder.rename(old / folder.name)
-        try:
-            fresh.rename(folder)
-        except OSError:
-            if not folder.exists():
-                (old / folder.name).rename(folder)
-                raise
-        else:
-            return
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
-    raise OSError(errno.EBUSY, "Other processes keep saving a program there")
+    """Put the new folder in the place of the one there; a crash between leaves the old one next to it."""
+    if not folder.exists():
+        fresh.rename(folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent)) / folder.name
+    folder.rename(old)
+    try:
+        fresh.rename(folder)
+    except OSError:
+        old.rename(folder)
+        raise
+    finally:
+        shutil.rmtree(old.parent, ignore_errors=True)

@@ -291,11 +291,6 @@ def show_comparison(comparison: Comparison, examples: int = _EXAMPLES) -> None:
         out.show(table(("slice", *columns), rows, title=f"{comparison.objective} by slice", numbers=True))
     out.show(f"p of further metrics and of slices: adjusted for their number (Holm). {NO_INTERVAL}")
     before, after = comparison.names
-    for flag in comparison.flags:
-        out.show(
-            f"{flag.name}: right with {before} alone on {flag.only_before} turns, with {after} alone "
-            f"on {flag.only_after} (McNemar, turn by turn: p = {flag.p:.3g})"
-        )
     for title, turns in (("gained", comparison.gained), ("lost", comparison.lost)):
         for turn in turns[:examples]:
             out.show(

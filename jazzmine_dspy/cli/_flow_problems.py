@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from jazzmine_dspy.cli._output import count
 from jazzmine_dspy.datasets.label_checks import Fault
+from jazzmine_dspy.models.templates import FIELD
 
 if TYPE_CHECKING:
     from jazzmine_dspy.models.flows import Flow
     from jazzmine_dspy.models.registry import FlowRegistry
 
-_FIELD = re.compile(r"\{([^{}]*)\}")
 _FEW = 3
 _MOST_FLOWS = 200
 _MOST_TEXTS = 1000
@@ -81,34 +81,16 @@ def _with_subflows(flow: Flow) -> Iterator[Flow]:
 
 
 def _text_problems(flow: Flow) -> Iterator[Fault]:
-    """Fields of texts that are no slot of the flow, actions without a confirmation, and slots that it never shows."""
-    slots = {slot.name for slot in flow.slots}
-    for field, text, own in _texts(flow):
-        for name in dict.fromkeys(_FIELD.findall(text)):
-            if name not in slots | own:
-                remedy = f"Name one that it has: {', '.join(sorted(slots | own)) or 'none'}."
-                yield Fault("error", field, f"{{{name}}} is not a slot of the flow", remedy)
+    """Actions without a confirmation, and slots that it never shows."""
     if flow.tools and not flow.confirm:
         remedy = "Write a 'confirm' text, unless the tools only look something up."
         yield _warning("confirm", "The flow has tools and runs them without asking", remedy)
-    fields = _FIELD.findall(flow.confirm)
+    fields = {field[1] for field in FIELD.finditer(flow.confirm)}
     for slot in flow.slots if flow.confirm else ():
         if slot.required and slot.name not in fields:
             message = f"The confirmation never shows the slot {slot.name!r}, which the flow needs"
             remedy = f"Write {{{slot.name}}} into the text, so that users see what they agree to."
             yield _warning("confirm", message, remedy)
-
-
-def _texts(flow: Flow) -> Iterator[tuple[str, str, set[str]]]:
-    """Each text of a flow: where it is, the text, and what it may name besides slots."""
-    from jazzmine_dspy.dialogue.texts import DEFAULTS
-
-    yield "confirm", flow.confirm, set()
-    for key, text in flow.responses:
-        yield f"responses, {key}", text, {"task", *_FIELD.findall(DEFAULTS.get(key, ""))}
-    for slot in flow.slots:
-        for key in ("ask", "reask", "confirm"):
-            yield f"slot {slot.name!r}, {key}", getattr(slot, key), set()
 
 
 def misrouted(registry: FlowRegistry) -> tuple[list[Fault], int, int]:

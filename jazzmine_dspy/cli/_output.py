@@ -265,7 +265,9 @@ class Failure:
 def failure_of(error: BaseException) -> Failure:
     """What to report of an exception, with the notes that were added to it."""
     failure = _without_notes(error)
-    return replace(failure, remedy=" ".join(filter(None, (failure.remedy, *getattr(error, "__notes__", ())))))
+    # The notes of an error with others are these.
+    notes = () if failure.others else getattr(error, "__notes__", ())
+    return replace(failure, remedy=" ".join(filter(None, (failure.remedy, *notes))))
 
 
 def _without_notes(error: BaseException) -> Failure:
@@ -287,9 +289,6 @@ def _without_notes(error: BaseException) -> Failure:
         extra = next((extra for extra, names in _EXTRAS.items() if package in names), None)
         what = f"'jazzmine-dspy[{extra}]'" if extra else package
         return Failure(kind, f"The package {package} is not installed", "", f"Run: pip install {what}.")
-    if isinstance(error, UnicodeDecodeError):
-        message = f"A file is not UTF-8: {error.reason} at byte {error.start}"
-        return Failure(kind, message, "", "Save it as UTF-8.")
     if isinstance(error, OSError):
         remedy = "Name another path, or change its rights."
         return Failure(kind, error.strerror or str(error), str(error.filename or ""), remedy)

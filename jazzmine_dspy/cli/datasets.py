@@ -95,11 +95,10 @@ def split(
 def _current_roles(folder: Path) -> tuple[list[LabelledConversation], bool, dict[str, Role]]:
     """The conversations, whether their splits are sound, and the roles that ``splits.json`` gives them.
 
-    The hash of the file may be wrong; a name with two roles, or of no conversation, has none.
+    The hash of the file may be wrong; of two roles of a name the first counts.
     """
     from jazzmine_dspy.datasets.reader import read
-    from jazzmine_dspy.datasets.schema import ROLES, SPLITS_FILE
-    from jazzmine_dspy.models.parsing import from_json, read_file
+    from jazzmine_dspy.datasets.schema import SPLITS_FILE
 
     path = folder / SPLITS_FILE
     faults: list[Problem] = []
@@ -110,16 +109,10 @@ def _current_roles(folder: Path) -> tuple[list[LabelledConversation], bool, dict
             raise problem.error()
         faults.append(problem)
 
-    conversations = read(folder, report).conversations
-    try:
-        data = from_json(read_file(path))["roles"]
-        pairs = [(name, role) for role in ROLES for name in data.get(role, ())]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        pairs = []
-    ids = {conversation.id for conversation in conversations}
-    names = [name for name, _ in pairs]
-    roles = {name: role for name, role in pairs if name in ids and names.count(name) == 1}
-    return conversations, path.exists() and not faults, roles
+    reading = read(folder, report)
+    if not path.exists():
+        return reading.conversations, False, {}
+    return reading.conversations, not faults, reading.roles
 
 
 def _fractions(text: str) -> dict[Role, float]:

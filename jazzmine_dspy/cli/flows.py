@@ -35,8 +35,8 @@ def check(
 ) -> None:
     """Check a file of flows: its form, its texts, and what would make flows hard to tell apart.
 
-    Exit code 2: a flow is malformed. 1: two flows have the same example, or a text names a slot that the flow does not
-    have. Warnings alone: 0.
+    Exit code 2: a flow is malformed, or a text names what the flow does not have. 1: two flows have the same example.
+    Warnings alone: 0.
     """
     from jazzmine_dspy.cli._flow_problems import flow_problems, misrouted
     from jazzmine_dspy.models.registry import FlowRegistry
@@ -72,10 +72,7 @@ def sync(
     file: Annotated[
         Path, typer.Argument(metavar="FILE|DIR", help="YAML file of flows, a folder with one, or a program.")
     ],
-    memory: Annotated[
-        str,
-        typer.Option("--memory", metavar="URL|PATH", help="Qdrant's URL, or the folder of an embedded one."),
-    ],
+    memory: Annotated[str, typer.Option("--memory", metavar="URL", help="URL of the Qdrant server.")],
     agent: Annotated[str, typer.Option("--agent", metavar="ID", help="Agent that the flows belong to.")] = "",
     layout: Annotated[
         Layouts, typer.Option("--layout", help="Only our own collection, or also jazzmine's.")
@@ -122,7 +119,7 @@ def sync(
         memory,
         prefix=prefix,
         layout=layout.value,
-        api_key=key if key and "://" in memory else None,
+        api_key=key,
         timeout=timeout,
         verify=str(ca) if ca else True,
     )

@@ -195,10 +195,6 @@ def _since(result: RunResult) -> list[str]:
         f"{kind} {', '.join(changes[kind])}" for kind in ("added", "removed", "changed") if changes[kind]
     ]
     lines = [f"flows: {'; '.join(named) if named else 'none changed'}"]
-    lacking: dict[str, list[str]] = {}
-    for flow, parts in changes["lacking"].items():
-        lacking.setdefault(", ".join(parts), []).append(flow)
-    lines += [f"under 5 turns in {parts}: {', '.join(names)}" for parts, names in lacking.items()]
     lines += [compared.verdict] if compared is not None else []
     return [
         *lines,

@@ -92,10 +92,5 @@ def _tables(result: SuiteResult) -> Iterator[RenderableType]:
         ),
     )
     yield ""
-    for title, counts in result.coverage().items():
-        columns = (title, *next(iter(counts.values()), {}))
-        rows = ((name, *map(str, numbers.values())) for name, numbers in counts.items())
-        yield table(columns, rows, title=title)
-        yield ""
     right = sum(each.right for each in result.conversations)
     yield f"{right} of {len(result.conversations)} conversations are right in every turn."

@@ -122,7 +122,7 @@ class Dataset:
     def card(self) -> str:
         """The text of ``card.md`` in the folder: where the data comes from; empty where there is none."""
         path = self.path / CARD_FILE
-        return path.read_text("utf-8") if path.is_file() else ""
+        return path.read_text("utf-8", errors="replace") if path.is_file() else ""
 
     def to_dspy(self, split: str) -> list[dspy.Example]:
         """The labelled turns of a split as examples for DSPy's optimizers and for ``dspy.Evaluate``.

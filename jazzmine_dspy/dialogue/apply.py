@@ -7,7 +7,7 @@ from typing import Any
 
 from jazzmine_dspy.dialogue.flows import defer, find_paused, pending, readings, refusal
 from jazzmine_dspy.dialogue.questions import Flows, clarifying
-from jazzmine_dspy.dialogue.texts import say
+from jazzmine_dspy.dialogue.texts import Speech
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, TurnCache, WorkingMemory
 from jazzmine_dspy.memory.working.operations import (
     clear_slot,
@@ -54,6 +54,7 @@ class CommandApplier(Dialogue):
         self.state = state
         self.registry = registry
         self.at = at
+        self.speech = Speech(registry, at.locale)
         self.validate = validate
         self.unvalidated: list[tuple[ActiveFlowState, Slot, Any]] = []
         self.values_before = {id(flow): flow.values for flow in state.open_flows}
@@ -111,7 +112,7 @@ class CommandApplier(Dialogue):
         """No: nothing is done, and a slot that is named is taken back."""
         running = self.state.active_flow
         if self.person_offered and name is None and self.state.pending_confirmation is None:
-            self.replies.append(say("go_on", self._flow()))
+            self.replies.append(self.speech.say("go_on", self._flow()))
             self.state.question_counts = {}
             self.declined = True
             return True
@@ -180,7 +181,7 @@ class CommandApplier(Dialogue):
         found = state.active_flow if name is None else next(named, None)
         if found is None:
             return False
-        self.replies.append(say("cancelled", self.registry.get(found.flow_name), found.values))
+        self.replies.append(self.speech.say("cancelled", self.registry.get(found.flow_name), found.values))
         end_flow(state, found, FlowStatus.CANCELLED, reason="the user left it")
         self.ended = True
         return True
@@ -189,7 +190,7 @@ class CommandApplier(Dialogue):
         """Begin the running flow anew; with none, drop those set aside."""
         state = self.state
         running = state.active_flow
-        self.replies.append(say("restarted", self._flow()))
+        self.replies.append(self.speech.say("restarted", self._flow()))
         state.pending_confirmation = None
         if running is None:
             for waiting in list(state.paused):
@@ -317,7 +318,7 @@ class CommandApplier(Dialogue):
             own = dict(flow.responses) if flow is not None else {}
             # A flow's own text for talk answers all of it but complaints.
             key = self.talk if self.talk in own or key not in own or self.talk == "complaint" else key
-        self.replies.append(say(key, flow, self._values()))
+        self.replies.append(self.speech.say(key, flow, self._values()))
         return True
 
     def repeat(self) -> bool:

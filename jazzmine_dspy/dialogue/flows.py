@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jazzmine_dspy.dialogue.texts import say
+from jazzmine_dspy.dialogue.texts import Speech
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, SlotState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import resume_flow
 from jazzmine_dspy.memory.working.operations.flows import cancel_oldest_paused, end_flow
@@ -44,13 +44,13 @@ def next_in_line(state: WorkingMemory, registry: Mapping[str, Flow]) -> NextStep
     if newest.deferred:
         resume_flow(state, newest.flow_name)
         return None
-    return offer_to_resume(newest, registry)
+    return offer_to_resume(newest, registry, state.locale)
 
 
-def offer_to_resume(waiting: ActiveFlowState, registry: Mapping[str, Flow]) -> NextStep:
+def offer_to_resume(waiting: ActiveFlowState, registry: Mapping[str, Flow], locale: str) -> NextStep:
     """The offer to go back to a flow that was set aside."""
     name = waiting.flow_name
-    text = say("offer", registry.get(name), waiting.values, task=name)
+    text = Speech(registry, locale).say("offer", registry.get(name), waiting.values, task=name)
     return NextStep(kind="resume", flow=name, text=text, question=text)
 
 
@@ -66,15 +66,15 @@ def refusal(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
 
     Example:
         >>> refusal(Slot(name="order_id", type="text", pattern=r"\\\\d{4}"), "12")
-        "'12' does not have the form of order_id"
+        "'12' does not have the right form"
     """
     if value is None:
-        return f"{slot.name} was given no value"
-    if why_not := call_type(slot, "check", value, f"{slot.name} could not be checked", at):
+        return "no value was given"
+    if why_not := call_type(slot, "check", value, "the value could not be checked", at):
         several = readings(slot, value, at)
         return f"{value!r} may be {' or '.join(map(str, several))}" if len(several) > 1 else str(why_not)
     if breaks_pattern(slot, value):
-        return f"{value!r} does not have the form of {slot.name}"
+        return f"{value!r} does not have the right form"
     return ""
 
 

@@ -10,7 +10,7 @@ from jazzmine_dspy.dialogue.apply import CommandApplier, Validate, continues, tu
 from jazzmine_dspy.dialogue.events import Events, turn_events
 from jazzmine_dspy.dialogue.flows import find_paused, next_in_line, offer_to_resume, pending
 from jazzmine_dspy.dialogue.questions import Flows, await_slot, pending_question, reconcile
-from jazzmine_dspy.dialogue.texts import choice, compose, join, plain_question, say
+from jazzmine_dspy.dialogue.texts import Speech, compose, join
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
@@ -70,16 +70,17 @@ def apply_decision(
     # The neutral default of an outage is no observation.
     if record is None or not record.degraded:
         state.sentiments = [*state.sentiments, decision.enhancement.sentiment_score][-SENTIMENTS_KEPT:]
+    at = at or reading_context(registry)
+    state.locale = at.locale
     if _asks_for_time(decision):
         # An offer stays open while the user thinks.
         state.person_offered_at = state.turn_number if person_offered else state.person_offered_at
         running = state.active_flow
         flow = registry.get(running.flow_name) if running is not None else None
-        text = say("wait", flow, running.values if running is not None else {})
+        text = Speech(registry, at.locale).say("wait", flow, running.values if running is not None else {})
         # The next message may still answer which of these is meant.
         step = questions.aside(state, text, questions.clarifying(state))
     else:
-        at = at or reading_context(registry)
         turn = NextStepPolicy(state, registry, decision, at, person_offered=person_offered, validate=validate)
         step = turn.run(key_before)
     state.pending_events = []
@@ -129,7 +130,7 @@ class NextStepPolicy(CommandApplier):
         if self.person_offered and step.kind not in ("offer", "handoff"):
             self.state.escalation = ""
         self._apologize(progressed)
-        return compose(self.replies, step, self._flow(), self._values())
+        return compose(self.replies, step, self.speech, self._flow(), self._values())
 
     # --- feeling -----------------------------------------------------------------------------------------
 
@@ -167,15 +168,15 @@ class NextStepPolicy(CommandApplier):
             self.suppress_question = True
             # After thanks nothing is said of the person who takes over.
             brief = bool(self.replies) and self.talk in ("thanks", "farewell", "noted")
-            return questions.aside(self.state, "" if brief else say("handed_over", flow))
+            return questions.aside(self.state, "" if brief else self.speech.say("handed_over", flow))
         if self.decision.escalation and questions.may_offer(self.state):
-            return questions.offer_person(self.state, self.decision.escalation.reason, flow)
+            return questions.offer_person(self.state, self.decision.escalation.reason, self.speech, flow)
         return None
 
     def _apologize(self, progressed: bool) -> None:
         """Answer a complaint as one: any in talk, and one that escalates also where the task goes on."""
         complains = self.talk == "complaint" and self._aside and not progressed
-        sorry = say("complaint", self._flow(), self._values())
+        sorry = self.speech.say("complaint", self._flow(), self._values())
         if (complains or self.decision.escalation) and sorry not in self.replies:
             self.replies.insert(0, sorry)
 
@@ -188,7 +189,9 @@ class NextStepPolicy(CommandApplier):
         if self.handed_over:
             if running is not None and not unchanged_no:
                 self._hold(running)
-            return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
+            return NextStep(
+                kind="handoff", flow=name, text=self.speech.say("handoff", self._flow(), self._values())
+            )
         owner, slot = self.escalated or (None, "")
         if owner is not None and not owner.ended and owner.slots[slot].attempts >= ATTEMPTS_ALLOWED:
             return self._escalate(owner, slot)
@@ -198,19 +201,21 @@ class NextStepPolicy(CommandApplier):
             name = self.refused[1]
             why = running.slots[name].validation_error
             flow = self.registry[running.flow_name]
-            step = await_slot(self.state, running, flow, name, again=True, why=why, readings=self.unsure)
+            step = await_slot(
+                self.state, running, flow, name, self.speech, again=True, why=why, readings=self.unsure
+            )
             # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
             self.state.question_counts[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
             return step
         if unchanged_no and running is not None:
-            text = say("rejected" if self.rejected else "denied", self._flow(), self._values())
+            text = self.speech.say("rejected" if self.rejected else "denied", self._flow(), self._values())
             return NextStep(kind="reask", flow=name, text=text, question=text)
         if self.slot_to_change and running is not None and running is self.flow_before:
             held = running.slots[self.slot_to_change]
             if not held.filled and not held.skipped:
                 # Also one that the flow does without is asked for, since it is what should be different.
                 flow = self.registry[running.flow_name]
-                return await_slot(self.state, running, flow, self.slot_to_change, again=False)
+                return await_slot(self.state, running, flow, self.slot_to_change, self.speech, again=False)
         if self.commands and all(command.digression or command.is_small_talk for command in self.commands):
             return self._digress()
         return self._question(offer)
@@ -238,7 +243,9 @@ class NextStepPolicy(CommandApplier):
             if running is not None:
                 self._hold(running)
             name = running.flow_name if running else None
-            return NextStep(kind="handoff", flow=name, text=say("handoff", self._flow(), self._values()))
+            return NextStep(
+                kind="handoff", flow=name, text=self.speech.say("handoff", self._flow(), self._values())
+            )
         # It is not asked for again before the conversation gets on.
         slot = running.slots[step.slot]
         slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
@@ -246,8 +253,8 @@ class NextStepPolicy(CommandApplier):
         other = pending(flow, running)
         if other is None or other.name == step.slot or self._been_elsewhere(running, step.slot):
             return self._escalate(running, step.slot)
-        asked = await_slot(self.state, running, flow, other.name, again=False)
-        return asked.model_copy(update={"text": f"{say('unclear', flow)} {asked.text}"})
+        asked = await_slot(self.state, running, flow, other.name, self.speech, again=False)
+        return asked.model_copy(update={"text": f"{self.speech.say('unclear', flow)} {asked.text}"})
 
     def _been_elsewhere(self, running: ActiveFlowState, name: str) -> bool:
         """Whether another slot was asked for in vain, too."""
@@ -262,41 +269,43 @@ class NextStepPolicy(CommandApplier):
             times = flow.slots[given_up].attempts
             self.state.escalation = f"{flow.flow_name}: {given_up} was asked for {times} times in vain"
         if flow is running:
-            await_slot(self.state, flow, self.registry[flow.flow_name], name, again=True)
+            await_slot(self.state, flow, self.registry[flow.flow_name], name, self.speech, again=True)
         elif running is not None:
             self._hold(running)
-        text = say("handoff", self.registry[flow.flow_name], flow.values)
+        text = self.speech.say("handoff", self.registry[flow.flow_name], flow.values)
         return NextStep(kind="handoff", flow=flow.flow_name, slot=name, text=text)
 
     def _clarify(self, flows: Sequence[str], name: str | None, *, asking: bool) -> NextStep:
         known = [flow for flow in flows if flow in self.registry]
-        text = say("clarify", None, {"tasks": choice(known)}) if known else say("idle")
+        tasks = {"tasks": self.speech.tasks(known, self.registry)}
+        text = self.speech.say("clarify", words=tasks) if known else self.speech.say("idle")
         step = pending_question(self.state, self.registry, confirmed=self._confirmed) if asking else None
         if step is not None and step.kind == "run_flow":
             both = join(step.text, text)
             return step.model_copy(update={"text": both, "choices": tuple(known), "question": text})
         again = NextStep(kind="clarify", flow=name, text=text, choices=tuple(known), question=text)
-        return questions.rephrase(self.state, again, self._flow())
+        return questions.rephrase(self.state, again, self.speech, self._flow())
 
     def _digress(self) -> NextStep:
         """Nothing but talk: the stack stays as it is, and what was asked is asked again, if not too often."""
         if self.repeated and self.person_offered:
-            return questions.offer_person(self.state, self.state.escalation, self._flow())
+            return questions.offer_person(self.state, self.state.escalation, self.speech, self._flow())
         waiting = find_paused(self.state, self.offered) if self.repeated and self.offered else None
         if waiting is not None:
-            again, last = offer_to_resume(waiting, self.registry), self.state.last_agent_response
+            again = offer_to_resume(waiting, self.registry, self.at.locale)
+            last = self.state.last_agent_response
             # The last reply may have been the one before a flow ran, without the offer.
             return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
         step = pending_question(self.state, self.registry)
         if step is not None and step.kind == "run_flow":
             return step
         if step is None:
-            idle = say("idle") if self.talk == "greeting" and not self.repeated else ""
+            idle = self.speech.say("idle") if self.talk == "greeting" and not self.repeated else ""
             step = NextStep(kind="answer", text=idle, question=idle)
         if self.repeated:
             text = self.state.last_agent_response
-            text = "" if text == say("wait", self._flow(), self._values()) else text
-            text = text or " ".join(filter(None, (say("repeat", self._flow()), step.text)))
+            text = "" if text == self.speech.say("wait", self._flow(), self._values()) else text
+            text = text or " ".join(filter(None, (self.speech.say("repeat", self._flow()), step.text)))
         else:
             self.suppress_question = not questions.may_ask(self.state, self._asks(step))
             text = "" if self.suppress_question else step.text
@@ -308,12 +317,16 @@ class NextStepPolicy(CommandApplier):
         step = pending_question(self.state, self.registry, confirmed=self._confirmed)
         if step is None:
             clear = self.done_anything or self.talk == "complaint"
-            step = offer or NextStep(kind="none", text=say("idle" if clear else "lost"), question=say("idle"))
+            step = offer or NextStep(
+                kind="none",
+                text=self.speech.say("idle" if clear else "lost"),
+                question=self.speech.say("idle"),
+            )
         if self.done_anything:
             return step
         if running is not None and awaited is not None and (step.kind, step.slot) == ("ask_slot", awaited):
             return self._ask_in_vain(running, awaited)
-        return questions.rephrase(self.state, step, self._flow())
+        return questions.rephrase(self.state, step, self.speech, self._flow())
 
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""
@@ -326,13 +339,17 @@ class NextStepPolicy(CommandApplier):
         assert slot is not None
         if self.commands and held.attempts == 1 and self.talk != "complaint":
             # Who cannot say it was understood.
-            step = await_slot(self.state, running, flow, name, again=True)
-            needed = "" if slot.reask else say("needed", flow, running.values)
+            step = await_slot(self.state, running, flow, name, self.speech, again=True)
+            needed = "" if slot.reask else self.speech.say("needed", flow, running.values)
             return step.model_copy(update={"text": join(needed, step.question), "question": step.question})
         # Not the question after a bad value: there was none.
-        step = await_slot(self.state, running, flow, name, again=False)
-        asked = step.text if held.attempts == 1 else plain_question(flow, slot, again=True)
-        unclear = "" if self.talk == "complaint" else say("unclear", flow, running.values)
+        step = await_slot(self.state, running, flow, name, self.speech, again=False)
+        asked = (
+            step.text
+            if held.attempts == 1
+            else self.speech.plain_question(flow, slot, running.values, again=True)
+        )
+        unclear = "" if self.talk == "complaint" else self.speech.say("unclear", flow, running.values)
         return step.model_copy(update={"kind": "reask", "text": join(unclear, asked), "question": asked})
 
     @property

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from jazzmine_dspy.dialogue.events import flow_changes
 from jazzmine_dspy.dialogue.flows import align, drop_unknown, next_in_line, pending
-from jazzmine_dspy.dialogue.texts import compose, fill, join, question, say
+from jazzmine_dspy.dialogue.formats import spoken
+from jazzmine_dspy.dialogue.texts import Speech, compose, join, title
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
 from jazzmine_dspy.memory.working.operations import finish_action, request_confirmation
 from jazzmine_dspy.memory.working.operations.flows import end_flow
@@ -15,6 +16,7 @@ from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED
 from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import reading_context
+from jazzmine_dspy.models.templates import default_texts
 from jazzmine_dspy.models.turn import Confirming
 
 Flows = Mapping[str, Flow]
@@ -53,10 +55,10 @@ def complete(
     before, state = state, state.model_copy(deep=True)
     running = state.active_flow
     finish_action(state, result, failed)
-    said = ""
+    said, speech = "", Speech(registry, state.locale, result)
     if running is not None:
-        key = "failed" if failed else "done"
-        said = say(key, registry.get(running.flow_name), running.values, task=running.flow_name)
+        key, flow = "failed" if failed else "done", registry.get(running.flow_name)
+        said = speech.say(key, flow, running.values, task=running.flow_name)
     drop_unknown(state, registry)
     offer = next_in_line(state, registry)
     step = _awaited(state, registry)
@@ -68,7 +70,7 @@ def complete(
     if step.kind == "run_flow":
         # The next flow has not run yet, so there is nothing to say of it.
         return state, step.model_copy(update={"text": said, "begun": said})
-    return state, compose([said], step)
+    return state, compose([said], step, speech)
 
 
 def pending_question(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:
@@ -94,26 +96,26 @@ def _awaited(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) 
     running = state.active_flow
     if running is None:
         return None
-    flow = registry[running.flow_name]
+    flow, speech = registry[running.flow_name], Speech(registry, state.locale)
     slot = pending(flow, running)
     if slot is not None:
-        return await_slot(state, running, flow, slot.name, again=False)
+        return await_slot(state, running, flow, slot.name, speech, again=False)
     running.awaiting = None
     for held in running.slots.values():
         # Whoever goes on without correcting a value has let that be.
         reset_attempts(state, held)
     if flow.confirm and not confirmed:
-        asked = PendingConfirmation(
-            action_description=fill(flow.confirm, running.values) or say("confirm", flow),
-            action_payload=running.values,
-        )
+        plain = speech.say("confirm", flow, running.values)
+        text = speech.fill(flow.confirm, flow, running.values, default={"task": title(flow)}) or plain
+        # Prompts compare the stored forms of values with what the user writes.
+        raw = speech.fill(flow.confirm, flow, running.values, default={"task": spoken(flow.name)}, raw=True)
+        asked = PendingConfirmation(action_description=raw or plain, action_payload=running.values)
         request_confirmation(state, asked)
-        text = asked.action_description
         return NextStep(kind="confirm", flow=flow.name, text=text, question=text)
     state.pending_confirmation = None
     running.transition_to(FlowStatus.ACTIVE)
     running.ready = True
-    return NextStep(kind="run_flow", flow=flow.name, text=say("done", flow, running.values))
+    return NextStep(kind="run_flow", flow=flow.name, text=speech.say("done", flow, running.values))
 
 
 def _finish_ready(state: WorkingMemory, registry: Flows) -> list[NextStep]:
@@ -133,6 +135,7 @@ def await_slot(
     running: ActiveFlowState,
     flow: Flow,
     name: str,
+    speech: Speech,
     *,
     again: bool,
     why: str = "",
@@ -149,9 +152,9 @@ def await_slot(
     running.transition_to(FlowStatus.COLLECTING_SLOTS)
     running.awaiting, running.ready = name, False
     state.pending_confirmation = None
-    text = question(flow, slot, running.values, again=again, why=why, readings=readings)
+    text = speech.question(flow, slot, running.values, again=again, why=why, readings=readings)
     # A refusal stands before the question as it was put first.
-    first = question(flow, slot, running.values)
+    first = speech.question(flow, slot, running.values)
     asked = first if text.endswith(first) else text
     return NextStep(
         kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text, question=asked
@@ -189,16 +192,16 @@ def count(state: WorkingMemory, questions: Collection[str]) -> None:
         state.question_counts[key] = state.question_counts.get(key, 0) + 1
 
 
-def rephrase(state: WorkingMemory, step: NextStep, flow: Flow | None) -> NextStep:
+def rephrase(state: WorkingMemory, step: NextStep, speech: Speech, flow: Flow | None) -> NextStep:
     """A question that is put again, since nothing of the answer to it was understood."""
     key = question_of(state, step)
     times = state.question_counts.get(key or "", 0)
     if times == 0 or step.kind not in OTHER_WORDS:
         return step
     if key == "lost":
-        again = say("lost_again")
-        return step.model_copy(update={"text": f"{say('unclear')} {again}", "question": again})
-    before = say(OTHER_WORDS[step.kind] if times > 1 else "unclear", flow)
+        again = speech.say("lost_again")
+        return step.model_copy(update={"text": f"{speech.say('unclear')} {again}", "question": again})
+    before = speech.say(OTHER_WORDS[step.kind] if times > 1 else "unclear", flow)
     return step.model_copy(update={"text": f"{before} {step.text}"})
 
 
@@ -242,10 +245,10 @@ def may_offer(state: WorkingMemory) -> bool:
     return not offered_before and state.pending_confirmation is None and not state.handed_over
 
 
-def offer_person(state: WorkingMemory, reason: str, flow: Flow | None) -> NextStep:
+def offer_person(state: WorkingMemory, reason: str, speech: Speech, flow: Flow | None) -> NextStep:
     """Offers a person. A slot that is awaited stays awaited; its question is not in the same reply."""
     state.person_offered_at, state.escalation = state.turn_number, reason
-    text = say("offer_person", flow)
+    text = speech.say("offer_person", flow)
     return NextStep(kind="offer", flow=flow.name if flow is not None else None, text=text, question=text)
 
 
@@ -272,4 +275,4 @@ def open_yes_no(state: WorkingMemory) -> Confirming | None:
     asked = state.pending_confirmation
     if asked is not None:
         return Confirming(flow=asked.flow_name, action=asked.action_description)
-    return Confirming(action=say("offer_person"), handoff=True) if offer_is_open(state) else None
+    return Confirming(action=default_texts()["offer_person"], handoff=True) if offer_is_open(state) else None

@@ -1,136 +1,206 @@
-"""What the assistant says where a flow brings no words of its own.
+"""How the assistant says things: its texts filled with values, in the user's language, and put together to replies.
 
-A flow's ``responses`` replace these texts under the same keys while it is the one spoken of. Texts hold the
-flow's slots in braces, ``{order_id}``, and of their own ``{task}``, ``{tasks}`` and ``{slot}``. Here too: how replies
-are put together.
+The texts are those of the flow that is spoken of (``responses``, ``ask``, ``confirm``), else those of the registry,
+else the defaults in ``models/texts.yaml``. They hold in braces the flow's slots, ``{order_id}``, and words of their
+own, such as ``{task}``.
 """
 
 from __future__ import annotations
 
+import html
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from jazzmine_dspy.models.commands import KINDS
+from jazzmine_dspy.dialogue.formats import format_value, join_list, spoken
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow, Slot
+from jazzmine_dspy.models.language import is_english
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.models.templates import FIELD, default_texts, is_result
 
-DEFAULTS: dict[str, str] = {
-    "unavailable": "Sorry, I can't do that right now. Please try again in a moment.",
-    "queue": "One moment, I'm still working on it.",
-    "wait": "Take your time.",
-    "confirm": "Shall I go ahead?",
-    "begun": "One moment.",
-    "done": "Done: {task}.",
-    "failed": "That didn't work, sorry: {task}.",
-    "offer": "Shall we go back to this: {task}?",
-    "offer_person": "Shall I get a person to help you?",
-    "go_on": "All right.",
-    "handed_over": "A person will take over from here.",
-    "idle": "What can I do for you?",
-    "lost": "I didn't understand that. What can I do for you?",
-    "unclear": "I didn't understand that.",
-    "confirm_again": "Please say yes or no.",
-    "clarify_again": "Please name one of them.",
-    "lost_again": "Please say it in other words.",
-    "ask_slot": "Please tell me the {slot}.",
-    "reask_slot": "Please tell me the {slot} once more.",
-    "needed": "I can't go on without it.",
-    "refused": "{reason}.",
-    "which_value": "Do you mean {values}?",
-    **{key: text for kind in KINDS.values() for key, text in kind.replies.items()},
-}
+LONGEST_RESULT = 300
+"""Characters that a part of a result may have in a text."""
 
 _GAP = re.compile(r"\s+")
 _BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
-_FIELD = re.compile(r"\{(\w+)\}")
+_TAG = re.compile(r"<(?:!--.*?--|[/!]?[a-z][^<>]*)>", re.IGNORECASE | re.DOTALL)
+_ISO_DAY = re.compile(r"(?<![\w'-])\d{4}-\d\d-\d\d(?![\w'-])")
 
 
-def spoken(name: str) -> str:
-    """A name as words.
-
-    Example:
-        >>> spoken("track_order")
-        'track order'
-    """
-    return name.replace("_", " ")
-
-
-def fill(template: str, values: Mapping[str, Any]) -> str:
-    """A text with its fields filled in; a field without a value leaves no gap.
-
-    Example:
-        >>> fill("Change it to {phone} {email}. Right?", {"phone": "0151"})
-        'Change it to 0151. Right?'
-    """
-    text = _FIELD.sub(lambda field: _said(values.get(field[1])), template)
-    return _BEFORE_MARK.sub(r"\1", _GAP.sub(" ", text)).strip()
-
-
-def say(
-    key: str, flow: Flow | None = None, values: Mapping[str, Any] | None = None, *, task: str = ""
-) -> str:
-    """The text under a key: the flow's own, or the default; ``task`` names a flow that is gone."""
-    own = dict(flow.responses) if flow is not None else {}
-    named = {"task": spoken(flow.name if flow is not None else task)}
-    return fill(own.get(key, DEFAULTS.get(key, "")), {**named, **(values or {})})
-
-
-def question(
-    flow: Flow,
-    slot: Slot,
-    values: Mapping[str, Any],
-    *,
-    again: bool = False,
-    why: str = "",
-    readings: Sequence[object] = (),
-) -> str:
-    """What to say to get a slot's value, or to get it again.
+class Speech:
+    """What the assistant says to one user.
 
     Args:
-        why: Why the last value was refused; left out if the slot has a ``reask``, unless it has a validator.
-        readings: What the last value may have meant, where that is several things.
-    """
-    if len(readings) > 1:
-        return say("which_value", flow, {"values": choice([_said(each) for each in readings])})
-    if why and (slot.validator or not slot.reask):
-        reason = why[:1].upper() + why[1:].replace(slot.name, spoken(slot.name))
-        asked = question(flow, slot, values, again=bool(slot.reask))
-        refusal = say("refused", flow, {"reason": reason})
-        if reason.endswith(("?", "!", "…", ".")):
-            refusal = refusal.replace(f"{reason}.", reason)
-        return f"{refusal} {asked}".strip()
-    own = fill((slot.reask or slot.ask) if again else slot.ask, values)
-    if own:
-        return own
-    return plain_question(flow, slot, again=again)
-
-
-def plain_question(flow: Flow, slot: Slot, *, again: bool = False) -> str:
-    """The same in words that fit every slot."""
-    text = say("reask_slot" if again else "ask_slot", flow, {"slot": spoken(slot.name).removesuffix(" id")})
-    return f"{text} ({', '.join(spoken(option) for option in slot.options)})" if slot.options else text
-
-
-def choice(names: Sequence[str]) -> str:
-    """Names as words to choose from.
+        flows: The flows, by name; a registry brings its texts, region and currency.
+        locale: The user's language, such as ``en`` or ``de-AT``.
+        result: What the action gave, for the texts that are said after it.
 
     Example:
-        >>> choice(["track_order", "cancel_order", "refund_status"])
-        'track order, cancel order or refund status'
+        >>> flow = Flow(name="book_table", title="a table for tonight", description="Book a table.")
+        >>> Speech({}).say("done", flow)
+        'Done: a table for tonight.'
     """
-    words = [spoken(name) for name in names]
-    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+    def __init__(self, flows: Mapping[str, Flow], locale: str = "en", result: object = None) -> None:
+        texts = flows.texts if isinstance(flows, FlowRegistry) else {}
+        names = (locale.replace("_", "-"), re.split("[-_]", locale)[0], "en")
+        self._texts = [*(texts[name] for name in dict.fromkeys(names) if name in texts), default_texts()]
+        self._at = reading_context(flows, None, locale)
+        self._result = result
+
+    def say(
+        self,
+        key: str,
+        flow: Flow | None = None,
+        values: Mapping[str, Any] | None = None,
+        *,
+        task: str = "",
+        words: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
+        """The text under a key: the flow's own, that of the registry, or the default.
+
+        A text that names a part of the result that there is none of gives way to the next of these.
+
+        Args:
+            flow, values: What the text belongs to.
+            task: Name of a flow that the registry no longer has.
+            words: What the text may name besides slots.
+        """
+        default = {"task": title(flow) if flow is not None else spoken(task)}
+        own = dict(flow.responses).get(key) if flow is not None else None
+        filled = None if own is None else self.fill(own, flow, values, words=words, default=default)
+        # Texts that all flows share name no slot, so none can stand for a word of theirs.
+        shared = (each[key] for each in self._texts if key in each)
+        while filled is None:
+            filled = self.fill(next(shared, ""), words={**default, **words})
+        return filled
+
+    def fill(
+        self,
+        text: str,
+        flow: Flow | None = None,
+        values: Mapping[str, Any] | None = None,
+        *,
+        words: Mapping[str, str] = MappingProxyType({}),
+        default: Mapping[str, str] = MappingProxyType({}),
+        raw: bool = False,
+    ) -> str | None:
+        """A text with its names filled in; a name without a value leaves no gap.
+
+        Args:
+            words: What the text may name besides slots.
+            default: What else it may name; a slot of the same name comes first.
+            raw: Leave values in their stored form.
+
+        Returns:
+            The text, or None if it names a part of the result that there is none of.
+        """
+        types = {slot.name: slot.type for slot in flow.slots} if flow is not None else {}
+        values, missing = values or {}, []
+
+        def said(field: re.Match[str]) -> str:
+            name, form = field[1], "raw" if raw else field[2]
+            if name not in words and (name in types or name in values):
+                return _isolated(self.value(values.get(name), form or types.get(name, "")), text)
+            if name in words or not is_result(name):
+                return _isolated({**default, **words}.get(name, ""), text)
+            part = self._part_of_result(name, form or "")
+            missing.extend([] if part else [name])
+            return _isolated(part, text)
+
+        filled = FIELD.sub(said, text)
+        if missing and self._result is not None:
+            log.warning("the result lacks {%s}: the default text is said for %r", missing[0], text)
+        return None if missing else _BEFORE_MARK.sub(r"\1", _GAP.sub(" ", filled)).strip()
+
+    def value(self, value: Any, form: str) -> str:
+        """A value as it is said."""
+        words = ("yes", "no") if form == "raw" else (self.say("yes_word"), self.say("no_word"))
+        return format_value(value, form, self._at, words) if value is not None else ""
+
+    def _part_of_result(self, name: str, form: str) -> str:
+        """A part of the result as plain text of at most 300 characters; "" where there is none."""
+        part = self._result
+        for key in name.split(".")[1:]:
+            part = part.get(key) if isinstance(part, Mapping) else None
+        items = part if isinstance(part, list | tuple) else [part]
+        if any(isinstance(item, Mapping | list | tuple) for item in items):
+            return ""
+        plain = [
+            _TAG.sub(" ", html.unescape(item)).strip() if isinstance(item, str) else item for item in items
+        ]
+        said = self.value(plain if items is part else plain[0], form)
+        return said if len(said) <= LONGEST_RESULT else f"{said[: LONGEST_RESULT - 1].rsplit(' ', 1)[0]}…"
+
+    def question(
+        self,
+        flow: Flow,
+        slot: Slot,
+        values: Mapping[str, Any],
+        *,
+        again: bool = False,
+        why: str = "",
+        readings: Sequence[object] = (),
+    ) -> str:
+        """What to say to get a slot's value, or to get it again.
+
+        Args:
+            why: Why the last value was refused; left out if the slot has a ``reask``, unless it has a validator.
+            readings: What the last value may have meant, where that is several things.
+        """
+        if len(readings) > 1:
+            return self.say("which_value", flow, values, words={"values": self._choice(slot, readings)})
+        if why and (slot.validator or not slot.reask):
+            asked = self.question(flow, slot, values, again=bool(slot.reask))
+            return f"{self._refusal(flow, slot, values, why)} {asked}".strip()
+        own = (slot.reask or slot.ask) if again else slot.ask
+        words = {"task": title(flow), "slot": self._slot(flow, slot, values)}
+        filled = self.fill(own, flow, values, default=words)
+        return filled or self.plain_question(flow, slot, values, again=again)
+
+    def plain_question(
+        self, flow: Flow, slot: Slot, values: Mapping[str, Any], *, again: bool = False
+    ) -> str:
+        """The same in words that fit every slot."""
+        key = "reask_slot" if again else "ask_slot"
+        options = f" ({self._choice(slot, slot.options)})" if slot.options else ""
+        return self.say(key, flow, values, words={"slot": self._slot(flow, slot, values) + options})
+
+    def _slot(self, flow: Flow, slot: Slot, values: Mapping[str, Any]) -> str:
+        return slot.title or self.say("untitled_slot", flow, values, words={"slot": spoken(slot.name)})
+
+    def _choice(self, slot: Slot, values: Sequence[object]) -> str:
+        return join_list([self.value(value, slot.type) for value in values], self._at, "or")
+
+    def _refusal(self, flow: Flow, slot: Slot, values: Mapping[str, Any], why: str) -> str:
+        """Why a value was refused. The reasons of slot types are English; a validator's are the project's own."""
+        if not slot.validator and not is_english(self._at.locale):
+            return self.say("invalid", flow, values)
+        reason = _ISO_DAY.sub(lambda day: self.value(day[0], "date"), why[:1].upper() + why[1:])
+        refusal = self.say("refused", flow, values, words={"reason": reason})
+        return refusal.replace(f"{reason}.", reason) if reason.endswith(("?", "!", "…", ".")) else refusal
+
+    def tasks(self, names: Sequence[str], flows: Mapping[str, Flow]) -> str:
+        """Flows as words to choose from, such as "track order or cancel order"."""
+        return join_list([title(flows[name]) for name in names], self._at, "or")
 
 
-def _said(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(_said(item) for item in value)
-    return str(value)
+def title(flow: Flow) -> str:
+    """What the user hears of a flow: its title, or its name as words."""
+    return flow.title or spoken(flow.name)
+
+
+def _isolated(value: str, text: str) -> str:
+    """A value whose writing direction is not the text's, marked so that neither disturbs the order of the other."""
+    return f"\u2068{value}\u2069" if _is_right_to_left(value) and not _is_right_to_left(text) else value
+
+
+def _is_right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(sign) in ("R", "AL") for sign in text)
 
 
 def join(*texts: str) -> str:
@@ -144,7 +214,11 @@ def join(*texts: str) -> str:
 
 
 def compose(
-    answers: Sequence[str], step: NextStep, flow: Flow | None = None, values: Mapping[str, Any] | None = None
+    answers: Sequence[str],
+    step: NextStep,
+    speech: Speech,
+    flow: Flow | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> NextStep:
     """The step with everything that is said.
 
@@ -152,13 +226,14 @@ def compose(
 
     Args:
         answers: What is said before the step's own text.
+        speech: Says what is missing.
         flow, values: What the texts belong to.
     """
     text = join(*answers, step.text)
     if step.kind == "run_flow":
-        begun = join(*answers, say("begun", flow, values), step.question)
+        begun = join(*answers, speech.say("begun", flow, values), step.question)
         return step.model_copy(update={"text": text, "begun": begun})
     if not text:
-        return step.model_copy(update={"text": say("idle"), "question": say("idle")})
+        return step.model_copy(update={"text": speech.say("idle"), "question": speech.say("idle")})
     question = step.question if text.endswith(step.question) else ""
     return step.model_copy(update={"text": text, "question": question})

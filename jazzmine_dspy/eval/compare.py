@@ -4,7 +4,7 @@ the place of the other."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,22 +14,11 @@ from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER, TurnScores
 from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.eval.record import Record, RecordedTurn
-from jazzmine_dspy.eval.significance import SIGNIFICANT, Loss, Paired, holm, loss, mcnemar, paired
+from jazzmine_dspy.eval.significance import SIGNIFICANT, Loss, Paired, holm, loss, paired
 from jazzmine_dspy.models.errors import InputError
 
-FLAGS = {"is_cancellation": "cancellation_f1", "is_continuation": "topic_shift_f1"}
-MAIN = (*SLICE_METRICS, *FLAGS.values())
+MAIN = (*SLICE_METRICS, "cancellation_f1", "topic_shift_f1")
 """What is compared beside the objective and its constraints, where it is labelled."""
-
-
-@dataclass(frozen=True)
-class Flag:
-    """A yes or no of the decision: turns on which one program alone has it right, and McNemar's test of them."""
-
-    name: str
-    only_before: int
-    only_after: int
-    p: float
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,6 @@ class Comparison:
         objective: The metric that decides.
         main: The objective.
         others: Further metrics; their p-values are adjusted for their number.
-        flags: Yes-or-no parts of the decision.
         slices: The objective by place, by kind of command and by flow; those tested have adjusted p-values.
         outcomes: Turns by their outcome with ``before`` and with ``after``; crashes stand apart from wrong answers.
         changed: Turns whose answers differ, right or wrong.
@@ -80,7 +68,6 @@ class Comparison:
     objective: str
     main: Paired
     others: tuple[Paired, ...]
-    flags: tuple[Flag, ...]
     slices: tuple[Slice, ...]
     outcomes: Mapping[tuple[str, str], int]
     changed: int
@@ -125,7 +112,6 @@ class Comparison:
             "conversations": self.conversations,
             "main": asdict(self.main),
             "others": [asdict(one) for one in self.others],
-            "flags": [asdict(one) for one in self.flags],
             "slices": [asdict(one) for one in self.slices],
             "outcomes": [
                 {"before": old, "after": new, "turns": n} for (old, new), n in sorted(self.outcomes.items())
@@ -183,7 +169,6 @@ def compare(
         objective=aim.metric,
         main=main,
         others=_adjusted(others),
-        flags=tuple(_flags(pairs)),
         slices=_slices(pairs, aim.metric, seed),
         outcomes=Counter((one.outcome, two.outcome) for one, two in pairs),
         changed=sum(one.answer != two.answer for one, two in pairs),
@@ -265,22 +250,6 @@ def _check_same(old: Record, new: Record) -> None:
 def _adjusted(found: Sequence[Paired]) -> tuple[Paired, ...]:
     values = holm(one.p for one in found)
     return tuple(replace(one, adjusted=value) for one, value in zip(found, values, strict=True))
-
-
-def _flags(pairs: Sequence[Pair]) -> Iterator[Flag]:
-    for name, metric in FLAGS.items():
-        held = [pair for pair in pairs if getattr(pair[0].example.labels, name) is not None]
-        if not held:
-            continue
-        right = [tuple(_flag_right(turn, metric) for turn in pair) for pair in held]
-        only_before = sum(pair == (True, False) for pair in right)
-        only_after = sum(pair == (False, True) for pair in right)
-        yield Flag(name, only_before, only_after, mcnemar(only_before, only_after))
-
-
-def _flag_right(turn: RecordedTurn, metric: str) -> bool:
-    parts = turn.scores[metric].parts if metric in turn.scores else ()
-    return turn.outcome != "crashed" and all(part.numerator == part.denominator for part in parts)
 
 
 def _slices(pairs: Sequence[Pair], metric: str, seed: int) -> tuple[Slice, ...]:

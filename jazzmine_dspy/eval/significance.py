@@ -350,21 +350,6 @@ def sign_flips(parts: Floats | Sequence[float], *, seed: int = 0) -> tuple[float
     return far / tried, high / tried
 
 
-def mcnemar(only_before: int, only_after: int) -> float:
-    """McNemar's exact test: the p-value of so many turns right with one program alone, and with the other alone.
-
-    It counts each turn by itself, so it claims too much where several turns of one conversation changed.
-
-    Example:
-        >>> mcnemar(0, 0)
-        1.0
-    """
-    from scipy.stats import binomtest
-
-    total = only_before + only_after
-    return float(binomtest(only_before, total).pvalue) if total else 1.0
-
-
 def holm(values: Iterable[float]) -> list[float]:
     """P-values corrected for their number, by Holm: one below 0.05 is by chance in at most one of twenty families.
 

@@ -5,7 +5,6 @@ and what was refused so far.
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -31,7 +30,6 @@ CONTEXT = "context"
 """In the place of a refused setting: prompt and limit together do not fit the context."""
 _LIMITS = (LIMIT, "max_tokens")
 
-_lock = threading.Lock()
 _quirks: dict[str, Quirks] = {}
 
 
@@ -54,8 +52,7 @@ def quirks_of(lm: dspy.LM) -> Quirks:
     """What is known of a language model, inside all wrappers; shared by everyone who calls that model at its server."""
     inner, engine = unwrap(lm)
     server = _given_address(inner) if isinstance(engine, str) else engine_identity(engine)
-    with _lock:
-        return _quirks.setdefault(f"{inner.model} {server}", Quirks())
+    return _quirks.setdefault(f"{inner.model} {server}", Quirks())
 
 
 class NamedLM(dspy.LM):

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import dspy
 from pydantic import Field, ValidationError
@@ -97,6 +97,8 @@ class ReplayStore(Shared):
     def key(self, request: Request, identity: str) -> str | None:
         """The key of a request at temperature 0; None for the others, whose answers are not stored.
 
+        It begins with two hexadecimal digits.
+
         A request without a temperature counts as sampled, since its default is the model's.
         """
         return request_key(request, identity) if request.config.temperature == 0 else None
@@ -141,22 +143,6 @@ class ReplayStore(Shared):
             self._connection.close()
 
 
-class AnswerStore(Protocol):
-    """Where answers are looked up before a model is called."""
-
-    def key(self, request: Request, identity: str) -> str | None:
-        """The key of a request to a model with this identity; None if its answer is not stored.
-
-        It begins with two hexadecimal digits.
-        """
-
-    def get(self, key: str) -> Response | None:
-        """The stored answer; None where the model is to be called."""
-
-    def put(self, key: str, response: Response) -> None:
-        """Store an answer."""
-
-
 class ReplayEngine(Wrapper):
     """An engine that answers a repeated request from a store.
 
@@ -168,7 +154,7 @@ class ReplayEngine(Wrapper):
         store: The store.
     """
 
-    def __init__(self, inner: Any, store: AnswerStore) -> None:
+    def __init__(self, inner: Any, store: ReplayStore) -> None:
         super().__init__(inner)
         self.store = store
         self._identity = self.identity
@@ -185,7 +171,7 @@ class ReplayEngine(Wrapper):
         # By the digest's first byte: the number of calls then does not depend on how many threads ask at once.
         with self._locks[int(key[:2], 16)]:
             if (stored := self.store.get(key)) is not None:
-                return mark_replay(stored)
+                return replace(stored, provider_data={_MARK: True})
             response: Response = self.inner.complete(request)
             # A truncated answer is as repeatable as any other.
             if is_answer(response):
@@ -193,18 +179,13 @@ class ReplayEngine(Wrapper):
             return response
 
 
-def replayed(lm: dspy.LM, store: AnswerStore) -> dspy.LM:
+def replayed(lm: dspy.LM, store: ReplayStore) -> dspy.LM:
     """A copy of a language model that answers repeated requests from a store.
 
     Raises:
         LMSettingsError: The model is not a `dspy.LM`.
     """
     return wrap(lm, lambda engine: ReplayEngine(engine, store))
-
-
-def mark_replay(response: Response) -> Response:
-    """The response, marked as one that came from a store."""
-    return replace(response, provider_data={_MARK: True})
 
 
 def is_replay(response: Any) -> bool:

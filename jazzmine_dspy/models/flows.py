@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import uuid
 from collections.abc import Sequence
@@ -70,6 +71,8 @@ class Flow(Value):
     """
 
     name: str = Field(min_length=1, max_length=128)
+    # What users hear. No prompt has it, and flows without one keep their checksums.
+    title: str = Field(default="", max_length=128, exclude_if=operator.not_)
     description: str = Field(min_length=1)
     condition: str = ""
     desired_effects: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from jazzmine_dspy.models.errors import FlowError
 from jazzmine_dspy.models.flows import Flow, Guard, Slot
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file, yaml_line
 from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext
+from jazzmine_dspy.models.templates import checked_texts, flow_text_problems
 from jazzmine_dspy.models.text import checked_text, did_you_mean
 from jazzmine_dspy.models.turn import FlowView
 from jazzmine_dspy.models.validators import is_usable, unknown_remedy
@@ -34,10 +35,12 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         currency: Currency of amounts that name none, as ISO 4217, such as "EUR".
         about: What the business is, in one line of at most 200 characters, such as "a web shop for home goods". A
             language model is told it.
+        texts: What the assistant says, by language and key, in place of ``models/texts.yaml``:
+            ``{"de": {"idle": "Was kann ich für Sie tun?"}}``.
 
     Raises:
-        FlowError: a flow is malformed, a name is taken twice, a validator is unknown, region or currency is none, or
-            ``about`` is no such line.
+        FlowError: a flow is malformed, a name is taken twice, a validator is unknown, region or currency is none,
+            ``about`` is no such line, or a text has an unknown key or names what it cannot.
         InputError: ``agent_id`` is no text.
 
     Example:
@@ -55,6 +58,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         region: str | None = None,
         currency: str | None = None,
         about: str | None = None,
+        texts: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         if isinstance(flows, Mapping) and isinstance(flows.get("flows"), list):
             raise FlowError(
@@ -69,6 +73,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         self.region = _code(region, "region", 2, "GB")
         self.currency = _code(currency, "currency", 3, "EUR")
         self.about = _about(about)
+        self.texts = checked_texts(texts)
         self._flows = _by_name(((item, partial(_number, n)) for n, item in enumerate(items, start=1)), [])
         content: list[Any] = [flow.checksum() for flow in self._flows.values()]
         self.checksum: str = sha256([*content, self.habits] if self.habits else content)
@@ -84,7 +89,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
     def from_yaml(cls, path: str | Path, *, agent_id: str = "") -> FlowRegistry:
         """Read flows from a YAML file: a list under the key ``flows``.
 
-        Beside it may stand ``out_of_scope_share``, ``region``, ``currency`` and ``about``.
+        Beside it may stand ``out_of_scope_share``, ``region``, ``currency``, ``about`` and ``texts``.
 
         Raises:
             FlowError: the file cannot be read, is no YAML, or holds a malformed flow; file and line are named.
@@ -160,9 +165,9 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         return len(self._flows)
 
     @property
-    def habits(self) -> dict[str, str]:
-        """Region, currency and ``about``, those that are given; what :meth:`from_yaml` reads beside the flows."""
-        return {name: text for name in ("region", "currency", "about") if (text := getattr(self, name))}
+    def habits(self) -> dict[str, Any]:
+        """Region, currency, ``about`` and texts, those given; what :meth:`from_yaml` reads beside the flows."""
+        return {name: given for name in _BESIDE[1:] if (given := getattr(self, name))}
 
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON form of all flows, defaults left out; what :meth:`from_yaml` reads."""
@@ -220,7 +225,7 @@ def _share(value: Any) -> float | None:
 
 _LONGEST_ABOUT = 200
 
-_BESIDE = ("out_of_scope_share", "region", "currency", "about")
+_BESIDE = ("out_of_scope_share", "region", "currency", "about", "texts")
 """Keys that may stand next to ``flows``."""
 
 _PARTS: dict[str | int, type[Value]] = {"slots": Slot, "guards": Guard}
@@ -257,6 +262,8 @@ def _by_name(items: Iterable[tuple[Any, Place]], errors: list[FlowError]) -> dic
                 )
             flows[flow.name] = flow
     if errors:
+        for each in errors[1:]:
+            errors[0].add_note(str(each))
         raise _combined(errors)
     return flows
 
@@ -283,7 +290,11 @@ def _flow(item: Any, place: Place) -> Flow:
             raise _combined(
                 [_field_error(place, each["loc"], *_explained(each)) for each in _distinct(error)]
             ) from error
-    unknown = [
+    errors = [
+        _field_error(place, loc, f"Flow {flow.name!r}: {what}", remedy)
+        for loc, what, remedy in flow_text_problems(flow)
+    ]
+    errors += [
         _field_error(
             place,
             (*loc, "validator"),
@@ -293,8 +304,8 @@ def _flow(item: Any, place: Place) -> Flow:
         for loc, slot in _slots(flow)
         if slot.validator is not None and not is_usable(slot.validator)
     ]
-    if unknown:
-        raise _combined(unknown)
+    if errors:
+        raise _combined(errors)
     return flow
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -226,6 +227,7 @@ class Slot(Value):
             day, in words ("today") or as ``YYYY-MM-DD``; for ``time`` a time such as ``09:00``.
         year: Whether a ``date`` has to name its year: ``required`` or ``optional``. The default is ``required`` for a
             date of birth, that is for a slot with ``max: today`` whose name or description says so.
+        title: What users hear, such as "the date of birth"; without one they hear the name as words.
         ask, reask, confirm: What the assistant says to get, get again, or check the value.
 
     Example:
@@ -234,6 +236,7 @@ class Slot(Value):
     """
 
     name: str = Field(min_length=1, max_length=64)
+    title: str = Field(default="", max_length=128, exclude_if=operator.not_)
     type: str = Field(json_schema_extra=lambda schema: schema.update(enum=list(SLOT_TYPES)))
     description: str = ""
     required: bool = True

@@ -13,7 +13,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.objective import has_label, labelled
 from jazzmine_dspy.lm.engines import stated_timeout
 from jazzmine_dspy.models.decision import STAGES
-from jazzmine_dspy.models.errors import DatasetError, ExtensionError, RecipeError
+from jazzmine_dspy.models.errors import DatasetError, RecipeError
 from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import PARTS, RunContext
@@ -35,20 +35,14 @@ def open_dataset(recipe: Recipe) -> Dataset:
     """Read the dataset of a recipe and check that the run can use it, and that all that the recipe names exists.
 
     Raises:
-        RecipeError: an optimizer or a decider is not registered, or its package cannot be imported; or no label fits
-            the objective or a constraint.
+        RecipeError: an optimizer or a decider is not registered, or no label fits the objective or a constraint.
+        ExtensionError: the package of one of them cannot be imported.
         DatasetError: the dataset is broken, or one of its parts is empty.
     """
     dataset = load_dataset(recipe.dataset)
     optimizer_of(recipe)
     for name in recipe.deciders:
-        try:
-            known = name not in BUILT_IN and DECIDERS.get(name) is not None
-        except ExtensionError as error:
-            raise RecipeError(
-                error.message, where=f"deciders of {recipe.name}", remedy=error.remedy
-            ) from error
-        if not known:
+        if name in BUILT_IN or DECIDERS.get(name) is None:
             raise RecipeError(
                 f"No decider is registered as {name!r}",
                 where=f"deciders of {recipe.name}",

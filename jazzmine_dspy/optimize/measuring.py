@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from functools import partial
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.evaluation import UNANSWERED, Evaluation, TurnResult
@@ -13,7 +15,6 @@ from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.models.errors import LMUnansweredError
-from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.optimizers.registry import calls_per_turn
 from jazzmine_dspy.program.batch import at_once
@@ -57,7 +58,10 @@ def evaluate_within(
     if clear_cache is not None and timed:
         clear_cache()
     context.progress.phase(name, len(examples))
-    decider: Decides = program if deadline is None else _Timed(program, deadline)
+    decider: Decides = program
+    if deadline is not None:
+        # Even while it waits out an LM outage.
+        decider = cast("Decides", SimpleNamespace(decide=partial(program.decide, deadline=deadline)))
     turns: list[TurnResult] = []
     results = within_budget(
         context,
@@ -103,16 +107,6 @@ def causes_of(decision: TurnDecision | None) -> list[str]:
     """Why stages of a decision are degraded, stage by stage."""
     records = decision.stages.values() if decision is not None else ()
     return [record.cause for record in records if record.cause]
-
-
-class _Timed(NamedTuple):
-    """A program whose turns have a deadline, even while it waits out an LM outage."""
-
-    program: TurnProgram
-    seconds: float
-
-    def decide(self, turn: Turn, /, *, exclude: tuple[str, ...] = ()) -> TurnDecision:
-        return self.program.decide(turn, exclude=exclude, deadline=self.seconds)
 
 
 def within_budget(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,10 @@ from typing import Any
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.load import seen_conversations
-from jazzmine_dspy.datasets.schema import ROLES, Role
-from jazzmine_dspy.eval.report import FlowRow
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.models.registry import FlowChange, changes_between
 from jazzmine_dspy.optimize.recipe import Recipe, recipe_from
 from jazzmine_dspy.program.turn import TurnProgram
-
-FEW = 5
-"""A flow with fewer turns in a part lacks turns."""
-
-
-_UNCHANGED = "as it was"
 
 
 @dataclass(frozen=True)
@@ -32,13 +23,11 @@ class PreviousProgram:
         program: Over the flows of the dataset, with its own index, heads, gates and prompts.
         manifest: Of its artefact.
         changes: Differences between its flows and those of the dataset.
-        flows: The flows that are gone, those that changed, and those that lack turns.
     """
 
     program: TurnProgram
     manifest: dict[str, Any]
     changes: tuple[FlowChange, ...]
-    flows: tuple[FlowRow, ...]
 
     @property
     def sha256(self) -> str:
@@ -50,15 +39,6 @@ class PreviousProgram:
         """Ids of the conversations that it has learnt from."""
         return seen_conversations(self.manifest)
 
-    def in_words(self) -> list[str]:
-        """Lines about changes of flows and about flows that lack turns."""
-        lines = []
-        for row in self.flows:
-            lacking = ", ".join(f"{getattr(row, part)} in {part}" for part in row.lacks)
-            change = "" if row.change == _UNCHANGED else f" {row.change}"
-            lines.append(f"{row.flow}{change}" + (f"; it lacks turns: {lacking}" if lacking else ""))
-        return lines
-
     def to_json(self) -> dict[str, Any]:
         """Facts for the manifest. They do not depend on time."""
         return {
@@ -66,7 +46,6 @@ class PreviousProgram:
             "added": [each.flow for each in self.changes if each.kind == "added"],
             "removed": [each.flow for each in self.changes if each.kind == "removed"],
             "changed": {each.flow: list(each.parts) for each in self.changes if each.kind == "changed"},
-            "lacking": {each.flow: list(each.lacks) for each in self.flows if each.lacks},
         }
 
 
@@ -75,7 +54,7 @@ def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
 
     Args:
         program: Folder, name or MLflow URI.
-        dataset: With the current flows. Its test part is used only to count labels by flow.
+        dataset: With the current flows.
 
     Raises:
         ArtifactError: the program does not exist or cannot be read.
@@ -83,7 +62,7 @@ def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
     before = artifacts.load(program, bind=False).registry
     loaded = artifacts.load_with_manifest(program, flows=dataset.flows, lm=None)
     changes = changes_between(before, dataset.flows)
-    return PreviousProgram(loaded.program, loaded.manifest, changes, _flows(dataset, changes))
+    return PreviousProgram(loaded.program, loaded.manifest, changes)
 
 
 def recipe_of(program: str | Path, **changes: Any) -> Recipe:
@@ -105,23 +84,3 @@ def recipe_of(program: str | Path, **changes: Any) -> Recipe:
             remedy="Name the recipe: jazzmine-dspy optimize RECIPE --from PROGRAM.",
         )
     return recipe_from(recipe, str(program), **changes)
-
-
-def _flows(dataset: Dataset, changes: tuple[FlowChange, ...]) -> tuple[FlowRow, ...]:
-    started: dict[Role, Counter[str]] = {role: Counter() for role in ROLES}
-    for conversation in dataset.conversations:
-        for turn in conversation.turns:
-            if turn.labels is not None:
-                started[dataset.roles[conversation.id]].update(set(turn.labels.flows or ()))
-    rows = [FlowRow(each.flow, "removed", (), 0, 0, 0) for each in changes if each.kind == "removed"]
-    words = {each.flow: each.in_words().removeprefix(f"{each.flow} ") for each in changes}
-    for name in dataset.flows:
-        counts = {
-            "train": started["train"][name],
-            "dev": started["dev_a"][name] + started["dev_b"][name],
-            "test": started["test"][name],
-        }
-        lacks = tuple(part for part, count in counts.items() if count < FEW)
-        if name in words or lacks:
-            rows.append(FlowRow(name, words.get(name, _UNCHANGED), lacks, *counts.values()))
-    return tuple(rows)

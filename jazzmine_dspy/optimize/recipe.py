@@ -54,10 +54,6 @@ def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _optimizer_part(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
 def _served(name: str) -> str:
     try:
         return refuse_embedded(name)
@@ -226,7 +222,9 @@ class Recipe(Value):
     shape: Shape = "fused"
     lm: _LM = "none"
     lm_settings: _Settings = Field(default_factory=dict)
-    optimizer: Annotated[OptimizerPart, BeforeValidator(_optimizer_part)] = OptimizerPart()
+    optimizer: Annotated[
+        OptimizerPart, BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
+    ] = OptimizerPart()
     seed: int = Field(default=0, ge=0)
     top_k: int = Field(default=8, ge=1, le=8)
     history_window: int = Field(default=USER_TURNS, ge=1, le=50)

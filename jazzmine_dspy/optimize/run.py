@@ -107,8 +107,8 @@ def _run(
     progress.phase("read the dataset", None)
     dataset = open_dataset(recipe)
     previous = None if start_from is None else read_previous(start_from, dataset)
-    for line in previous.in_words() if previous is not None else ():
-        progress.note(line)
+    for change in previous.changes if previous is not None else ():
+        progress.note(change.in_words())
     start, started_from = start_program(recipe, dataset, start_from)
     context = open_context(
         recipe,

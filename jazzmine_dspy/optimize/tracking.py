@@ -6,20 +6,17 @@ import base64
 import json
 import logging
 import math
-import os
 import re
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 from jazzmine_dspy.artifacts.publishing import experiment_of
 from jazzmine_dspy.eval.evaluation import TurnResult
-from jazzmine_dspy.models.decision import StageRecord
 from jazzmine_dspy.models.errors import ArtifactError, RecipeError, format_error
 
 log = logging.getLogger("jazzmine_dspy")
@@ -28,21 +25,6 @@ P = ParamSpec("P")
 
 _BATCH = 100
 """Parameters, or metrics, that MLflow takes in one request at most (it takes 1,000 metrics)."""
-
-_IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
-"""MLflow asks a server that is gone seven times, for minutes; a run has better things to do."""
-
-
-@contextmanager
-def _impatient() -> Iterator[None]:
-    """Within which MLflow gives up soon; what the user has set stays."""
-    ours = {name: value for name, value in _IMPATIENT.items() if name not in os.environ}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            os.environ.pop(name, None)
 
 
 def _degrading(work: Callable[Concatenate[Tracker, P], None]) -> Callable[Concatenate[Tracker, P], None]:
@@ -53,8 +35,7 @@ def _degrading(work: Callable[Concatenate[Tracker, P], None]) -> Callable[Concat
         if self.lost:
             return
         try:
-            with _impatient():
-                work(self, *given, **named)
+            work(self, *given, **named)
         except Exception as error:
             self.lost = format_error(error)
             self._note(f"the run is no longer tracked, since MLflow's store fails: {self.lost}")
@@ -99,13 +80,12 @@ class Tracker:
         level = talkative.level
         talkative.setLevel(max(talkative.getEffectiveLevel(), logging.WARNING))
         try:
-            with _impatient():
-                if not uri:
-                    folder.mkdir(parents=True, exist_ok=True)
-                self._client = mlflow.MlflowClient(tracking_uri=self.uri)
-                place = None if uri else (folder / "artifacts").as_uri()
-                self._experiment = experiment_of(self._client, experiment, place, note)
-                self.run_id: str = self._client.create_run(self._experiment, run_name=experiment).info.run_id
+            if not uri:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._client = mlflow.MlflowClient(tracking_uri=self.uri)
+            place = None if uri else (folder / "artifacts").as_uri()
+            self._experiment = experiment_of(self._client, experiment, place, note)
+            self.run_id: str = self._client.create_run(self._experiment, run_name=experiment).info.run_id
         except ArtifactError as error:
             raise RecipeError(error.message, where=error.where, remedy=error.remedy) from error
         except Exception as error:
@@ -191,14 +171,14 @@ class Tracker:
 
     @_degrading
     def traces(self, turns: Sequence[Any]) -> None:
-        """Log evaluated turns as traces, a span for each stage, and within it for the source and its calls."""
+        """Log evaluated turns as traces."""
         from mlflow.tracing.client import TracingClient
 
         client = TracingClient(self.uri)
         for turn in turns:
-            info, spans = trace_of(turn, experiment=self._experiment, run_id=self.run_id)
+            info, span = trace_of(turn, experiment=self._experiment, run_id=self.run_id)
             client.start_trace(info)
-            client.log_spans(self._experiment, spans)
+            client.log_spans(self._experiment, [span])
 
     @_degrading
     def folder(self, path: Path, name: str) -> None:
@@ -244,39 +224,37 @@ _MS = 1_000_000
 """Nanoseconds."""
 
 
-def trace_of(result: TurnResult, *, experiment: str, run_id: str) -> tuple[Any, list[Any]]:
-    """MLflow's own objects for one evaluated turn: what describes its trace, and its spans.
+def trace_of(result: TurnResult, *, experiment: str, run_id: str) -> tuple[Any, Any]:
+    """MLflow's own objects for one evaluated turn: what describes its trace, and its span.
 
-    Stages follow each other; their lengths are the measured ones. Calls stand where they were made.
+    The span holds what was asked, the answer, the labels, and the record of each stage with its calls.
 
     Args:
         result: The turn, with its decision.
         experiment: Id of the experiment that holds the trace.
         run_id: The run that it belongs to.
     """
-    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+    from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
 
-    spans = _Spans()
-    turn, decision, begun = result.example.turn, result.decision, time.time_ns()
-    length = int(result.latency_ms * _MS)
-    parts: dict[str, dict[str, Any]] = {}
+    turn, decision, begun, trace = (
+        result.example.turn,
+        result.decision,
+        time.time_ns(),
+        secrets.token_bytes(16),
+    )
+    answer: dict[str, Any] = {"error": result.error}
     if decision is not None:
-        parts = {
-            "enhance": {"enhancement": decision.enhancement.model_dump(mode="json")},
-            "select": {"flows": list(decision.selection.flows)},
-            "understand": {"commands": [command.as_answer() for command in decision.commands]},
-        }
-    answer = {key: value for part in parts.values() for key, value in part.items()} or {"error": result.error}
-    asked = {"text": turn.text, "flow": turn.flow, "awaiting": turn.awaiting}
-    wanted = result.example.labels.model_dump(mode="json", exclude_none=True)
-    root = spans.add("turn", "CHAIN", None, begun, length, asked, answer, {"expected": wanted})
-    at = begun
-    for stage, record in decision.stages.items() if decision is not None else ():
-        took = int(record.latency_ms * _MS)
-        _add_stage(spans, root, stage, record, (begun, at, took), parts.get(stage, {}))
-        at += took
+        answer = decision.model_dump(mode="json", include={"enhancement", "selection", "commands", "stages"})
+    trace_id, labels = f"tr-{trace.hex()}", result.example.labels
+    attributes = {
+        "mlflow.traceRequestId": trace_id,
+        "mlflow.spanType": "CHAIN",
+        "mlflow.spanInputs": {"text": turn.text, "flow": turn.flow, "awaiting": turn.awaiting},
+        "mlflow.spanOutputs": answer,
+        "expected": labels.model_dump(mode="json", exclude_none=True),
+    }
     info = TraceInfo(
-        trace_id=spans.trace_id,
+        trace_id=trace_id,
         trace_location=TraceLocation.from_experiment_id(experiment),
         request_time=begun // _MS,
         state=TraceState.ERROR if decision is None else TraceState.OK,
@@ -290,82 +268,17 @@ def trace_of(result: TurnResult, *, experiment: str, run_id: str) -> tuple[Any, 
         },
         tags={"mlflow.traceName": result.example.key, "outcome": result.outcome},
     )
-    return info, spans.made
-
-
-def _add_stage(
-    spans: _Spans,
-    root: str,
-    stage: str,
-    record: StageRecord,
-    times: tuple[int, int, int],
-    answer: Mapping[str, Any],
-) -> None:
-    begun, at, took = times
-    facts = {"confidence": record.confidence, "degraded": record.degraded, "cause": record.cause}
-    over = spans.add(stage, "CHAIN", root, at, took, {}, answer, {})
-    named = f"{record.source}: {record.name}" if record.name else record.source
-    source = spans.add(named, "TOOL", over, at, took, {}, answer, facts, failed=record.degraded)
-    for call in record.calls:
-        usage = {
-            "input_tokens": call.prompt_tokens,
-            "output_tokens": call.completion_tokens,
-            "total_tokens": call.prompt_tokens + call.completion_tokens,
-        }
-        spans.add(
-            f"{call.model} {call.predictor}", "CHAT_MODEL", source,
-            begun + int(call.started_ms * _MS), int(call.latency_ms * _MS),
-            {}, {"error": call.error}, {"mlflow.chat.tokenUsage": usage}, failed=not call.success,
-        )  # fmt: skip
-
-
-class _Spans:
-    """The spans of one trace, made one by one."""
-
-    def __init__(self) -> None:
-        self._trace = secrets.token_bytes(16)
-        self.trace_id = f"tr-{self._trace.hex()}"
-        self.made: list[Any] = []
-
-    def add(
-        self,
-        name: str,
-        kind: str,
-        parent: str | None,
-        at: int,
-        took: int,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any],
-        more: Mapping[str, Any],
-        *,
-        failed: bool = False,
-    ) -> str:
-        """Add a span, which is over; returns its id, for those within it."""
-        from mlflow.entities import Span
-
-        span_id = base64.b64encode(secrets.token_bytes(8)).decode()
-        said = {
-            "mlflow.traceRequestId": self.trace_id,
-            "mlflow.spanType": kind,
-            "mlflow.spanInputs": dict(inputs),
-            "mlflow.spanOutputs": dict(outputs),
-            **more,
-        }
-        self.made.append(
-            Span.from_dict(
-                {
-                    "trace_id": base64.b64encode(self._trace).decode(),
-                    "span_id": span_id,
-                    "parent_span_id": parent,
-                    "name": name,
-                    "start_time_unix_nano": at,
-                    "end_time_unix_nano": at + took,
-                    "events": [],
-                    "status": {"code": f"STATUS_CODE_{'ERROR' if failed else 'OK'}", "message": ""},
-                    "attributes": {
-                        key: json.dumps(value, ensure_ascii=False, default=str) for key, value in said.items()
-                    },
-                }
-            )
-        )
-        return span_id
+    span: dict[str, Any] = {
+        "trace_id": base64.b64encode(trace).decode(),
+        "span_id": base64.b64encode(secrets.token_bytes(8)).decode(),
+        "parent_span_id": None,
+        "name": "turn",
+        "start_time_unix_nano": begun,
+        "end_time_unix_nano": begun + int(result.latency_ms * _MS),
+        "events": [],
+        "status": {"code": "STATUS_CODE_OK", "message": ""},
+        "attributes": {
+            key: json.dumps(each, ensure_ascii=False, default=str) for key, each in attributes.items()
+        },
+    }
+    return info, Span.from_dict(span)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from jazzmine_dspy.memory.errors import ConflictError
@@ -19,13 +19,11 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
 from jazzmine_dspy.program.enhance_stage import aenhance, enhancing_program
+from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime.conversations import MESSAGES, answered, one_turn
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
 from jazzmine_dspy.runtime.tracing import call_records, ensure_conversation
 from jazzmine_dspy.runtime.turns import clean_snippets, history_message
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.turn import TurnProgram
 
 log = logging.getLogger("jazzmine_dspy")
 
@@ -91,7 +89,6 @@ class MessageEnhancer:
         self.history_window = history_window
         self.agent_id = agent_id
         self._program = enhancing_program(llm, flows, history_window)
-        self._messages = MessageAccess(message_store)
         self._running: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -169,7 +166,7 @@ class MessageEnhancer:
         try:
             stored = await self._bounded(self.message_store.get_message(message.id))
             if stored is None:
-                await self._bounded(self._messages.add(message, self.agent_id))
+                await self._bounded(self._add(message))
             else:
                 same_text = stored.original_content in (message.original_content, text)
                 if stored.conversation_id != message.conversation_id or not same_text:
@@ -184,12 +181,46 @@ class MessageEnhancer:
         except Exception as error:
             problems.append(f"store: {format_error(error)}")
         try:
-            messages = await self._bounded(self._messages.before(message, self.history_window, listed=listed))
+            messages = await self._bounded(self._before(message, listed=listed))
             episode_id = messages[-1].episode_id if messages else 0
             return _StoredHistory(tuple(map(history_message, messages)), episode_id, errors)
         except Exception as error:
             problems.append(f"history: {format_error(error)}")
             return _StoredHistory((), message.episode_id, errors)
+
+    async def _add(self, message: Message) -> None:
+        """Store a message, and its conversation where there is none.
+
+        Raises:
+            ConflictError: the conversation belongs to another user, or the message's id to another message.
+        """
+        conversation = Conversation(
+            id=message.conversation_id,
+            user_id=message.user_id,
+            agent_id=self.agent_id,
+            created_at=message.timestamp,
+            last_updated_at=message.timestamp,
+        )
+        await ensure_conversation(conversation, self.message_store)
+        await self.message_store.store_message(message)
+
+    async def _before(self, message: Message, *, listed: bool) -> list[Message]:
+        """Return the messages before a message, oldest first, with enough turns of the user for the window.
+
+        Args:
+            listed: Whether the store lists the message itself: later messages are skipped.
+        """
+        limit = max(_READ_AT_ONCE, 4 * self.history_window)
+        while True:
+            limit = min(limit, MAX_READ)
+            messages = list(await self.message_store.get_immediate_context(message.conversation_id, limit))
+            place = next((at for at, each in enumerate(messages) if each.id == message.id), None)
+            messages_before = messages[:place]
+            turns = sum(each.role is MessageRole.USER for each in messages_before)
+            enough = turns >= self.history_window and (place is not None or not listed)
+            if enough or len(messages) < limit or limit == MAX_READ:
+                return messages_before
+            limit *= 4
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """Call the store within half of the deadline; a store that did not answer is not called again."""
@@ -251,51 +282,6 @@ MAX_READ = 10_000
 """Most messages to read at once, the limit of stores."""
 
 _READ_AT_ONCE = 24
-
-
-class MessageAccess:
-    """Reads and writes messages of a store.
-
-    Args:
-        store: The message store.
-    """
-
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
-
-    async def add(self, message: Message, agent_id: str) -> None:
-        """Store a message, and its conversation where there is none.
-
-        Raises:
-            ConflictError: the conversation belongs to another user, or the message's id to another message.
-        """
-        conversation = Conversation(
-            id=message.conversation_id,
-            user_id=message.user_id,
-            agent_id=agent_id,
-            created_at=message.timestamp,
-            last_updated_at=message.timestamp,
-        )
-        await ensure_conversation(conversation, self._store)
-        await self._store.store_message(message)
-
-    async def before(self, message: Message, user_turns: int, *, listed: bool) -> list[Message]:
-        """Return the messages before a message, oldest first, with at least ``user_turns`` turns of the user.
-
-        Args:
-            listed: Whether the store lists the message itself: later messages are skipped.
-        """
-        limit = max(_READ_AT_ONCE, 4 * user_turns)
-        while True:
-            limit = min(limit, MAX_READ)
-            messages = list(await self._store.get_immediate_context(message.conversation_id, limit))
-            place = next((at for at, each in enumerate(messages) if each.id == message.id), None)
-            messages_before = messages[:place]
-            turns = sum(each.role is MessageRole.USER for each in messages_before)
-            enough = turns >= user_turns and (place is not None or not listed)
-            if enough or len(messages) < limit or limit == MAX_READ:
-                return messages_before
-            limit *= 4
 
 
 def _set_fields(message: Message, fields: Mapping[str, Any]) -> None:

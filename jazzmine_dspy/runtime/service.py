@@ -209,7 +209,7 @@ class Runtime:
         except MemoryUnavailableError as error:
             logger.warning("conversation %r: %s", conversation_id, format_error(error))
             if not outcomes or outcomes[-1].message_id != incoming.message_id:
-                outcomes.append(untaken(conversation_id, self.agent_id, incoming, error))
+                outcomes.append(untaken(conversation_id, self.registry, self.agent_id, incoming, error))
         *drained, outcome = outcomes
         self._conversations.hand_on(self.on_episode, (*drained, outcome))
         return outcome.model_copy(update={"drained": tuple(drained)})

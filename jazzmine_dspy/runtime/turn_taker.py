@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from jazzmine_dspy.dialogue.next_step import apply_decision
 from jazzmine_dspy.dialogue.questions import reconcile
-from jazzmine_dspy.dialogue.texts import say
+from jazzmine_dspy.dialogue.texts import Speech
 from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import PROCESSED_KEPT, QUEUE_KEPT
 from jazzmine_dspy.models.decision import Enhancement, NextStep, Selection, TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.history import USER_TURNS
-from jazzmine_dspy.models.registry import reading_context
+from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
 from jazzmine_dspy.runtime.hooks import Hooks, Loading, Recollection, with_validators
@@ -294,7 +294,8 @@ class TurnTaker:
     def queued(self, state: WorkingMemory, message_id: str, *, repeated: bool) -> TurnOutcome:
         """The outcome of a message that waits."""
         name = state.active_flow.flow_name if state.active_flow else None
-        text = say("queue", self.program.registry.get(name) if name else None)
+        registry = self.program.registry
+        text = Speech(registry, state.locale).say("queue", registry.get(name) if name else None)
         step = NextStep(kind="queue", flow=name, text=text)
         return TurnOutcome(
             decision=None,
@@ -326,10 +327,10 @@ def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Reco
 
 
 def untaken(
-    conversation_id: str, agent_id: str, incoming: QueuedMessage, error: JazzmineError
+    conversation_id: str, flows: FlowRegistry, agent_id: str, incoming: QueuedMessage, error: JazzmineError
 ) -> TurnOutcome:
     """The outcome of a message that a store kept from being taken."""
-    text = say("unavailable")
+    text = Speech(flows, incoming.locale or "en").say("unavailable")
     return TurnOutcome(
         decision=TurnDecision(
             enhancement=Enhancement(enhanced_query=incoming.text),

@@ -17,8 +17,9 @@ from jazzmine_dspy.models.errors import (
     RecipeError,
     SelectionError,
     UnderstandingError,
+    reading,
 )  # fmt: skip
-from jazzmine_dspy.models.parsing import MalformedError, from_toml, read_file
+from jazzmine_dspy.models.parsing import from_toml, read_file
 from jazzmine_dspy.signatures.answers import (
     DecisionAnswer,
     EnhancementAnswer,
@@ -160,12 +161,8 @@ def with_overrides(name: str, folder: Path | None) -> type[dspy.Signature]:
     path = folder / f"{signature.__name__}.toml" if folder else None
     if path is None or not path.is_file():
         return signature
-    try:
+    with reading(path, "Not valid TOML", "Correct the file.", RecipeError):
         data = from_toml(read_file(path))
-    except MalformedError as error:
-        raise RecipeError(
-            f"Not valid TOML: {error.problem}", where=error.at(path), remedy="Correct the file."
-        ) from error
     for key in data:
         if key not in ("instructions", "fields"):
             raise RecipeError(

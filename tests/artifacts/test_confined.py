@@ -8,7 +8,6 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
 from jazzmine_dspy.artifacts import manifest as artifact_files
 from jazzmine_dspy.artifacts import read_manifest
-from jazzmine_dspy.artifacts.manifest import pretty
+from jazzmine_dspy.artifacts.manifest import pretty, read_file
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.errors import ArtifactError, JazzmineError
 
@@ -69,12 +68,11 @@ def test_a_name_outside_the_folder_is_refused_and_not_opened(
     reseal(folder, files=manifest["files"] | {name: sha256(b"secret")})
     opened: list[str] = []
 
-    def watched(path: Any, *rest: Any, **more: Any) -> int:
-        opened.append(Path(path).name)
-        return os.open(path, *rest, **more)
+    def watched(folder: Path, name: str) -> bytes:
+        opened.append(name)
+        return read_file(folder, name)
 
-    # Of this module alone: a folder that the collector removes meanwhile is opened by others.
-    monkeypatch.setattr(artifact_files, "os", SimpleNamespace(**vars(os) | {"open": watched}))
+    monkeypatch.setattr(artifact_files, "read_file", watched)
     with pytest.raises(ArtifactError, match="not a file of a program") as caught:
         load(folder)
     assert set(opened) == {"manifest.json"}

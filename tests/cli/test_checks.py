@@ -264,17 +264,30 @@ flows:
 """
 
 
-@pytest.mark.row("F1", "W6")
-def test_texts_that_name_no_slot_fail_the_check(run: Any, tmp_path: Path) -> None:
+@pytest.mark.row("F1", "S3")
+def test_texts_that_name_no_slot_are_refused(run: Any, tmp_path: Path) -> None:
     (tmp_path / "flows.yaml").write_text(WRONG_TEXTS, "utf-8")
     done = run("flows", "check", "flows.yaml", "--json")
-    assert done.code == 1
-    told = [(each["severity"], each["field"], each["message"]) for each in done.json["problems"]]
-    assert told == [
-        ("error", "flow 'cancel_order', confirm", "{ordr_id} is not a slot of the flow"),
-        ("error", "flow 'cancel_order', responses, done", "{who} is not a slot of the flow"),
-        ("error", "flow 'cancel_order', slot 'order_id', ask", "{order id} is not a slot of the flow"),
-        ("error", "flow 'cancel_order', slot 'order_id', reask", "{other} is not a slot of the flow"),
+    assert done.code == 2
+    error, *others = (done.json["error"], *done.json["others"])
+    assert error["message"] == "Flow 'cancel_order': the text names {ordr_id}, which is not known there"
+    assert error["where"] == "flows.yaml:9, flow 'cancel_order', field confirm"
+    assert error["remedy"] == "Did you mean 'order_id'?"
+    assert [each["where"].split()[-1] for each in others] == [
+        "responses.done",
+        "slots.0.ask",
+        "slots.0.reask",
+    ]
+
+
+@pytest.mark.row("F1", "W6")
+def test_a_confirmation_that_hides_a_slot_is_warned_of(run: Any, tmp_path: Path) -> None:
+    sound = WRONG_TEXTS.replace("{ordr_id}", "{reason_why}").replace(" by {who}", "")
+    sound = sound.replace("{order id}", "{order_id}").replace("{other}", "{task}")
+    (tmp_path / "flows.yaml").write_text(sound, "utf-8")
+    done = run("flows", "check", "flows.yaml", "--json")
+    assert done.code == 0
+    assert [(each["severity"], each["field"], each["message"]) for each in done.json["problems"]] == [
         (
             "warning",
             "flow 'cancel_order', confirm",
@@ -282,9 +295,6 @@ def test_texts_that_name_no_slot_fail_the_check(run: Any, tmp_path: Path) -> Non
         ),
         ("warning", "flow 'track_order', confirm", "The flow has tools and runs them without asking"),
     ]
-    out = run("flows", "check", "flows.yaml").out
-    assert "Name one that it has: order_id, reason_why." in out
-    assert "2 flows, 4 errors, 2 warnings" in out
 
 
 @pytest.mark.row("D2")

@@ -43,17 +43,20 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.row("F3")
-def test_a_folder_is_synced_and_then_skipped(run: Any, file: Path) -> None:
-    done = run("flows", "sync", file, "--memory", "mem", "--agent", "shop", "--dry-run")
+def test_a_server_is_synced_and_then_skipped(
+    run: Any, file: Path, running: qdrant_server.QdrantDouble
+) -> None:
+    running.api_key = ""
+    done = run("flows", "sync", file, "--memory", running.url, "--agent", "shop", "--dry-run")
     assert done.out.splitlines() == [
         "CREATE (2): track_order, cancel_order",
         "2 changes, 0 unchanged",
         "nothing was done (--dry-run)",
     ]
-    assert not Path("mem").exists()
-    first = run("flows", "sync", file, "--memory", "mem", "--agent", "shop", "--json").json
+    assert running.writes == 0
+    first = run("flows", "sync", file, "--memory", running.url, "--agent", "shop", "--json").json
     assert first == {
-        "memory": "mem",
+        "memory": running.url,
         "agent": "shop",
         "layout": "examples",
         "prefix": "jazzmine",
@@ -65,14 +68,14 @@ def test_a_folder_is_synced_and_then_skipped(run: Any, file: Path) -> None:
     }
     further = {"text": "where on earth is it", "flow": "track_order", "conversation": "c1"}
     (file.parent / "examples.jsonl").write_text(json.dumps(further) + "\n", "utf-8")
-    learnt = run("flows", "sync", file.parent, "--memory", "mem", "--agent", "shop", "--json").json
+    learnt = run("flows", "sync", file.parent, "--memory", running.url, "--agent", "shop", "--json").json
     assert (learnt["updated"], learnt["skipped"]) == (["track_order"], ["cancel_order"])
     (file.parent / "examples.jsonl").write_text("{}\n", "utf-8")
-    broken = run("flows", "sync", file.parent, "--memory", "mem", "--agent", "shop")
+    broken = run("flows", "sync", file.parent, "--memory", running.url, "--agent", "shop")
     assert (broken.code, "examples.jsonl, line 1" in broken.err) == (2, True)
     (file.parent / "examples.jsonl").write_text(json.dumps(further) + "\n", "utf-8")
     file.write_text(FLOWS.replace("stop it", "call it off"), "utf-8")
-    again = run("flows", "sync", file.parent, "--memory", "mem", "--agent", "shop", "--json").json
+    again = run("flows", "sync", file.parent, "--memory", running.url, "--agent", "shop", "--json").json
     assert (again["updated"], again["skipped"]) == (["cancel_order"], ["track_order"])
 
 
@@ -101,10 +104,10 @@ def test_a_server_that_is_down_ends_with_a_remedy(run: Any, file: Path) -> None:
     assert done.code == 2
     assert "can't be reached" in done.err
     assert "http://127.0.0.1:9" in done.err
-    for host in ("localhost:6333", "qdrant.example:6333/"):
-        bare = run("flows", "sync", file, "--memory", host)
-        assert (bare.code, f"write http://{host}" in bare.err) == (2, True)
-        assert not Path(host).exists()
+    for place in ("localhost:6333", "folder"):
+        refused = run("flows", "sync", file, "--memory", place)
+        assert (refused.code, "write http://HOST:6333" in refused.err) == (2, True)
+        assert not Path(place).exists()
     absent = run("flows", "sync", file, "--memory", "https://127.0.0.1:9", "--ca", "absent.pem")
     assert (absent.code, "absent.pem" in absent.err) == (2, True)
     bad = run("flows", "sync", file, "--memory", "ftp://x")

@@ -257,7 +257,7 @@ def test_the_question_stands_apart(felt: Felt) -> None:
 def test_who_cannot_skip_a_slot_hears_that_it_is_needed(felt: Felt) -> None:
     felt(start("change_shipping"), FILLED)
     step = felt({"type": "skip_slot", "name": "speed"})
-    asked = "Please tell me the speed once more. (standard, express)"
+    asked = "Once more, please tell me this: speed (standard or express)."
     assert (step.text, step.question) == (f"I can't go on without it. {asked}", asked)
 
 

@@ -38,7 +38,7 @@ def test_a_flow_asks_for_what_it_needs_and_then_runs(talk: Any) -> None:
     assert talk.state.status == "collecting_slots"
     step = talk(put("order_id", "4471"))
     assert (step.kind, step.slot) == ("ask_slot", "speed")
-    assert step.text == "Please tell me the speed. (standard, express)"
+    assert step.text == "Please tell me this: speed (standard or express)."
     step = talk(put("speed", "express"))
     assert (step.kind, step.flow, talk.state.status) == ("run_flow", "change_shipping", "in_flow")
     assert talk.slots == {"order_id": "4471", "speed": "express"}
@@ -215,7 +215,7 @@ def test_who_is_not_understood_is_asked_in_other_words_and_then_handed_over(talk
     # "Four digits, please" is for a number that was wrong.
     assert said[4].text == "A person will take over from here."
     assert said[0].text == "I didn't understand that. Which order?"
-    assert said[1].text == "I didn't understand that. Please tell me the order once more."
+    assert said[1].text == "I didn't understand that. Once more, please tell me this: order id."
     assert talk.state.escalation == "change_shipping: order_id was asked for 3 times in vain"
     assert talk(put("order_id", "4471")).slot == "speed"
     assert talk.state.escalation == ""

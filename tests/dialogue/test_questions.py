@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazzmine_dspy.dialogue.texts import question
+from jazzmine_dspy.dialogue.texts import Speech
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models import Enhancement, FlowRegistry, Selection, TurnDecision
 from jazzmine_dspy.models.decision import StepKind
@@ -102,7 +102,7 @@ def test_another_slot_is_asked_for_once_and_what_is_given_counts(talk: Any) -> N
     talk(start("change_shipping"))
     for _ in range(3):
         step = talk()
-    assert step.text == "I didn't understand that. Please tell me the speed. (standard, express)"
+    assert step.text == "I didn't understand that. Please tell me this: speed (standard or express)."
     assert talk.state.active_flow.awaiting == "speed"
     assert talk.state.escalation == ""
     # With that the conversation gets on: the first question is put anew.
@@ -170,7 +170,7 @@ def questions(state: WorkingMemory, step: NextStep) -> set[str]:
         slot = flow.slot(running.awaiting)
         assert slot is not None
         for again in (False, True):
-            text = question(flow, slot, running.values, again=again)
+            text = Speech(REGISTRY).question(flow, slot, running.values, again=again)
             if text in step.text:
                 texts[f"{running.flow_name}.{slot.name}"] = text
     return {name for name, text in texts.items() if text in step.text}

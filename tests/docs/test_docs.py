@@ -232,7 +232,7 @@ def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]
 def test_every_key_of_a_recipe_is_documented_with_its_default() -> None:
     from jazzmine_dspy.optimize.recipe import Recipe
 
-    rows = _rows(_page("recipes.md").partition("## Every key")[2].partition("\n## ")[0])
+    rows = _rows(_page("recipe-keys.md").partition("## Every key")[2].partition("\n## ")[0])
     for name, field in _keys(Recipe):
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         told = "none" if default is None else f"`{json.dumps(default)}`"

@@ -55,14 +55,13 @@ def demos_of(folder: Path) -> list[Any]:
 
 
 @pytest.mark.row("A9")
-def test_it_says_what_changed_and_which_flows_lack_turns(without: Any, grown: Path) -> None:
+def test_it_says_what_changed(without: Any, grown: Path) -> None:
     previous = read_previous(without.result.folder, load_dataset(grown))
     document = previous.to_json()
     assert document["added"] == ["print_pages"]
     assert document["changed"] == {"borrow_book": ["examples", "slot desk"]}
     assert document["removed"] == []
-    assert document["lacking"]["print_pages"] == ["train", "dev", "test"]
-    assert "print_pages added; it lacks turns: 0 in train, 0 in dev, 0 in test" in previous.in_words()
+    assert "print_pages added" in [change.in_words() for change in previous.changes]
     assert previous.learnt == {f"lib-{n:02}" for n in range(1, 9)}
     # The index of the program holds the flow, by its own sayings, before anything is fitted.
     assert "print_pages" in previous.program.registry
@@ -89,8 +88,6 @@ def test_a_run_says_what_changed_and_the_report_compares_before_and_after(
     assert result.report.comparison.names == ("before", "after")
     markdown = (result.folder / "report" / "report.md").read_text("utf-8")
     assert "## after against before" in markdown
-    assert "## Flows that changed, or lack turns" in markdown
-    assert "print\\_pages" in markdown
     assert result.report.reproduce.endswith("--from tiny")
     # And back: what is gone is said, and never chosen.
     with contextlib.chdir(tmp_path):
@@ -98,8 +95,6 @@ def test_a_run_says_what_changed_and_the_report_compares_before_and_after(
         back = optimize(small, out="back", start_from="program")
     assert back.manifest["from"]["removed"] == ["print_pages"]
     assert "print_pages" not in back.program.registry
-    gone = back.report.updated[0]
-    assert (gone.flow, gone.change) == ("print_pages", "removed")
 
 
 @pytest.mark.row("A9", "O11")
@@ -177,8 +172,6 @@ def test_the_command_needs_no_recipe_and_says_what_came_of_it(
     assert invocation.exit_code == 0, invocation.output
     printed = " ".join(invocation.output.split())
     assert "flows: added print_pages; changed borrow_book" in printed
-    assert "under 5 turns in train, dev, test: " in printed
-    assert "print_pages" in printed.partition("under 5 turns in train, dev, test: ")[2]
     assert "ships: " in printed
     new = artifacts.load(tmp_path / "new")
     assert new.decide(Turn(text="print my essay please")).selection.flows == ["print_pages"]

@@ -142,12 +142,12 @@ def test_the_documentation_has_the_place_for_the_table(bench: Any) -> None:
 
 @pytest.mark.long
 def test_recall_is_measured_with_enough_questions_for_its_last_percentile(bench: Any) -> None:
-    found = bench.recall_speed("edge-1000")["recall"]
+    found = bench.recall_speed(1000)["recall"]
     assert found["points"] == 1000
     assert found["n"] >= 1000
     assert 0 < found["p50_ms"] <= found["p99_ms"]
     assert found["rss_mb_more"] < 250  # of this index, not of the whole process since its start
-    assert "target_ms" not in found  # which is for 100,000 points
+    assert "target_ms" not in found  # which is for 20,000 points
 
 
 def test_a_measurement_of_recall_that_fails_is_told_and_fails_the_run(
@@ -157,4 +157,4 @@ def test_a_measurement_of_recall_that_fails_is_told_and_fails_the_run(
     assert bench.main(["--only", "recall", "--data", str(data), "--out", str(tmp_path / "out.json")]) == 1
     told = capsys.readouterr().err
     assert "recall: pytest ended with 1" in told
-    assert "test_recall[edge-100000]" in told
+    assert "test_recall[20000]" in told

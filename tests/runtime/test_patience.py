@@ -144,7 +144,7 @@ def test_the_third_refused_value_calls_a_person(talk: Any) -> None:
     assert (step.kind, step.flow, step.slot) == ("handoff", "track_order", "order_id")
     assert step.text == "I'll get a person to take over."
     assert talk.state.escalation == (
-        "track_order: 3 values for order_id were refused: '12' does not have the form of order_id"
+        "track_order: 3 values for order_id were refused: '12' does not have the right form"
     )
     assert (talk.state.status, talk.state.active_flow.awaiting) == ("collecting_slots", "order_id")
     # The question stays open: a good value still helps.

@@ -115,7 +115,7 @@ async def test_dependent_slots_are_checked_again_after_a_change(make: Callable[.
     assert (await say(runtime, "days")).next.kind == "confirm"
     outcome = await say(runtime, "move")
     assert (outcome.next.kind, outcome.next.slot) == ("reask", "end")
-    assert outcome.reply == "2026-06-05 is not after 2026-06-10. Until when, please?"
+    assert outcome.reply == "5 June 2026 is not after 10 June 2026. Until when, please?"
     assert values(outcome) == {"start": "2026-06-10"}
     assert (await say(runtime, "until")).next.kind == "confirm"
     # Values that come together are checked against each other, in whichever order they come.

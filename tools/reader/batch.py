@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reader.cards import KINDS, TYPES, Card, cards_of, flags_of, state_flags
+from reader.cards import KINDS, TYPES, Card, cards_of, flags_of, overlap_of, state_flags
 from reader.draw import ACTS, Drawn
 from reader.model import BIND, OPS
 
@@ -60,12 +60,26 @@ class Batcher:
         offsets = [(0, 0)] * before + list(message.offsets[:n]) + [(0, 0)]
         return ids, parts, offsets
 
-    def make(self, flows: Mapping[str, Mapping[str, Any]], turns: Sequence[Drawn]) -> Batch:
-        """A batch."""
+    def make(
+        self,
+        flows: Mapping[str, Mapping[str, Any]],
+        turns: Sequence[Drawn],
+        examples: Mapping[str, Sequence[str]] | None = None,
+    ) -> Batch:
+        """A batch; `examples` are messages that want a flow, by its name."""
         rng = self.rng
         cards = cards_of(flows, rng)
         place = {card.key: i for i, card in enumerate(cards)}
-        coded = [self.tokenizer.encode(card.text).ids[:MAX_CARD] for card in cards]
+        shown = [
+            (place[name], text) for name, texts in (examples or {}).items() if name in place for text in texts
+        ]
+        owns = torch.zeros(len(cards), len(shown))
+        for n, (owner, _) in enumerate(shown):
+            owns[owner, n] = 1
+        coded = [
+            self.tokenizer.encode(text).ids[:MAX_CARD]
+            for text in [*(card.text for card in cards), *(text for _, text in shown)]
+        ]
         card_ids, card_token_mask = _padded(coded)
         rows = [self.turn_tokens(turn.previous, turn.assistant, turn.text) for turn in turns]
         ids, token_mask = _padded([row[0] for row in rows])
@@ -81,6 +95,7 @@ class Batcher:
             [by_flow[:, [card.flow for card in cards]], by_slot[:, [card.slot for card in cards]]], -1
         )
         inputs = {
+            "owns": owns, "overlap": torch.tensor([overlap_of(cards, turn.text) for turn in turns]),
             "token_mask": token_mask, "parts": parts, "card_mask": torch.ones(b, c),
             "kinds": torch.tensor([KINDS.index(card.kind) for card in cards]),
             "types": torch.tensor([TYPES.index(card.type) if card.type in TYPES else 1 for card in cards]),

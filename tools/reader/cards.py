@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,28 @@ def cards_of(flows: Mapping[str, Mapping[str, Any]], rng: random.Random | None =
                 cards.append(Card("option", f"{key}={option}", spoken(str(option)), place, n_slots, kind))
             n_slots += 1
     return cards
+
+
+_WORD = re.compile(r"[^\W_]+")
+_EMPTY = frozenset((
+    "a", "an", "the", "of", "for", "to", "in", "on", "at", "is", "it", "i", "my", "me", "we", "you", "your", "be",
+    "with", "and", "or", "by", "this", "that",
+))  # fmt: skip
+
+
+def stems(text: str) -> frozenset[str]:
+    """The words of a text, by their first five letters, without the commonest."""
+    return frozenset(word[:5] for word in _WORD.findall(text.lower()) if word not in _EMPTY)
+
+
+def overlap_of(cards: Sequence[Card], text: str) -> list[float]:
+    """Share of each card's words that a message has; of flows and slots the words before the colon count."""
+    said = stems(text)
+    shares = []
+    for card in cards:
+        own = stems(card.text.partition(":")[0])
+        shares.append(len(own & said) / len(own) if own else 0.0)
+    return shares
 
 
 def flags_of(cards: Sequence[Card], state: Mapping[str, Any]) -> list[list[int]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import lzma
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -63,8 +65,23 @@ class Domain:
 
 
 def load_domains(place: str | Path = ARCHIVE) -> list[Domain]:
-    """The domains of an archive, or of a folder of YAML files, by name."""
-    return sorted((Domain.read(text) for text in _texts(Path(place))), key=lambda domain: domain.name)
+    """The domains of an archive, or of a folder of YAML files, by name, with the indirect wordings beside it."""
+    domains = sorted((Domain.read(text) for text in _texts(Path(place))), key=lambda domain: domain.name)
+    beside = Path(place).with_name("indirect.jsonl.xz")
+    if beside.exists():
+        _add(domains, lzma.decompress(beside.read_bytes()).decode().splitlines())
+    return domains
+
+
+def _add(domains: list[Domain], lines: list[str]) -> None:
+    """Adds wordings to what is said: a line a flow, or a line a domain for messages with two wishes."""
+    by_name = {domain.name: domain for domain in domains}
+    for row in map(json.loads, lines):
+        domain = by_name[row["domain"]]
+        said = domain.say.setdefault(row["flow"], {}) if "flow" in row else domain.anytime
+        for kind in ("open", "not_wanted", "more", "two"):
+            if row.get(kind):
+                said[kind] = [*(said.get(kind) or []), *row[kind]]
 
 
 def _texts(place: Path) -> Iterator[str]:

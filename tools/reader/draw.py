@@ -24,8 +24,10 @@ class Drawer(States):
 
     def __init__(self, domain: Domain, rng: random.Random) -> None:
         super().__init__(domain, rng)
+        self.shown: dict[str, list[str]] = {}
         self.makers: list[tuple[float, Callable[[], Drawn | None]]] = [
-            (22, self.opening), (7, self.not_wanted), (6, self.question), (16, self.answer), (7, self.two_answers),
+            (26, self.opening), (7, self.not_wanted), (6, self.question), (16, self.answer), (6, self.two_answers),
+            (8, self.more),
             (8, self.correction), (3, self.skip), (6, self.yes), (4, self.yes_trap), (4, self.no), (5, self.change),
             (9, self.anytime), (3, self.cancel), (3, self.resume), (3, self.vague), (5, self.two), (4, self.fix),
             (4, self.again), (3, self.same), (2, self.edit_list), (3, self.bound), (2, self.answer_and_question),
@@ -48,6 +50,7 @@ class Drawer(States):
         wordings = self.domain.wordings(flow, "open") + [
             str(e) for e in self.domain.flows[flow].get("examples") or []
         ]
+        wordings = [each for each in wordings if each not in self.shown.get(flow, ())] or wordings
         self._fill(drawn, self.rng.choice(wordings), flow)
         slots = [slot for slot in self.domain.slots(flow) if f"{flow}.{slot['name']}" not in drawn.slots]
         if slots and self.rng.random() < 0.2:
@@ -127,6 +130,30 @@ class Drawer(States):
             )
             self._boolean_or_fill(drawn, wording, flow, slot)
         return drawn
+
+    def more(self) -> Drawn | None:
+        names = [name for name in self.flows if self.domain.wordings(name, "more")]
+        if not names:
+            return None
+        flow = self.rng.choice(names)
+        drawn = self._running("more", flow, awaited=self.rng.random() < 0.85, most=0.3)
+        self._fill(drawn, self.rng.choice(self.domain.wordings(flow, "more")), flow)
+        return drawn
+
+    def show(self) -> dict[str, list[str]]:
+        """Chooses openings of each flow to stand as its examples; the turns drawn next use others."""
+        self.shown = {}
+        for flow in self.flows:
+            said = self.domain.wordings(flow, "open") + [
+                str(e) for e in self.domain.flows[flow].get("examples") or []
+            ]
+            self.shown[flow] = self.rng.sample(said, min(len(said) // 3, self.rng.randint(0, 4)))
+        return {flow: [self._filled(text, flow) for text in texts] for flow, texts in self.shown.items()}
+
+    def _filled(self, wording: str, flow: str) -> str:
+        probe = Drawn(self.domain.name, "example")
+        self._fill(probe, wording, flow)
+        return probe.text
 
     def answer_and_question(self) -> Drawn | None:
         drawn = self.answer()

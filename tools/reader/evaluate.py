@@ -27,7 +27,7 @@ def logits_of(
     model: Reader, batcher: Batcher, flows: dict[str, Any], turns: list[Drawn]
 ) -> tuple[Batch, dict[str, Any]]:
     """The logits of some turns of one registry."""
-    batch = batcher.make(flows, turns)
+    batch = batcher.make(flows, turns, {name: flow["examples"] for name, flow in flows.items()})
     with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
         return batch, {key: value.float() for key, value in run(model, batch).items()}
 
@@ -54,10 +54,21 @@ class Decoder:
         acts = {
             act for act, p in zip(ACTS, torch.sigmoid(out["acts"][i]).tolist(), strict=True) if p > self.bar
         }
+        first = torch.cat(
+            [out["none"][i], torch.stack([out["flow"][i, j, 0] for j, _ in self.flow_places])]
+        ).softmax(-1)
+        best = int(first.argmax())
+        chosen = set() if best == 0 else {self.flow_places[best - 1][1]}
+        if best:
+            chosen |= {
+                name
+                for n, (j, name) in enumerate(self.flow_places)
+                if float(first[n + 1]) > 0.25 and chance[j, 0] > self.bar
+            }
         starts = [
             (float(out["flow"][i, j, 3]), name)
             for j, name in self.flow_places
-            if chance[j, 0] > self.bar and name != turn.flow
+            if name in chosen and name != turn.flow
         ]
         starts.sort(reverse=True)
         resumes = [name for j, name in self.flow_places if chance[j, 1] > self.bar and name in turn.paused]

@@ -127,7 +127,7 @@ def flows_of(registry: Any) -> dict[str, Any]:
     """Definitions as the cards read them."""
     return {
         name: {
-            "description": flow.description, "condition": flow.condition,
+            "description": flow.description, "condition": flow.condition, "examples": list(flow.examples),
             "slots": [
                 {"name": s.name, "type": s.type, "description": s.description, "options": list(s.options),
                  "required": s.required, "ask": s.ask}

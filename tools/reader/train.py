@@ -57,7 +57,7 @@ def run(model: Reader, batch: Batch) -> dict[str, Tensor]:
     inputs = batch.inputs
     return model(
         tokens, inputs["token_mask"], inputs["parts"], cards, inputs["card_mask"], inputs["kinds"], inputs["types"],
-        inputs["flags"], inputs["binds"], inputs["state"],
+        inputs["flags"], inputs["binds"], inputs["state"], inputs["owns"], inputs["overlap"],
     )  # fmt: skip
 
 
@@ -69,13 +69,17 @@ def losses(batch: Batch, logits: dict[str, Tensor]) -> dict[str, Tensor]:
     is_slot = torch.tensor([card.kind == "slot" for card in batch.cards])
     acts = bce(out["acts"], t["acts"], weight=t["acts_mask"], reduction="sum") / t["acts_mask"].sum().clamp(1)
     seen = (mask * is_flow)[..., None].expand(-1, -1, 3)
-    positive = 1 + 3 * t["flow"]
-    flow = bce(out["flow"][..., :3], t["flow"], weight=seen * positive, reduction="sum") / mask.shape[0]
+    flow = bce(out["flow"][..., :3], t["flow"], weight=seen, reduction="sum") / mask.shape[0]
+    absent = ~(mask.bool() & is_flow)
+    choice = torch.cat([out["none"], out["flow"][..., 0].masked_fill(absent, -1e4)], 1).log_softmax(-1)
+    wanted = t["flow"][..., 0] * mask
+    wanted = torch.cat([(wanted.sum(1, keepdim=True) == 0).float(), wanted], 1)
+    start = -(choice * wanted).sum(1) / wanted.sum(1)
     usable = mask.bool() & is_slot
     weight = torch.ones(out["op"].shape[-1])
-    weight[0] = 0.5
+    weight[0] = 0.8
     op = cross_entropy(out["op"][usable], t["op"][usable], weight=weight, reduction="sum") / mask.shape[0]
-    found = {"acts": 4 * acts, "flow": 0.5 * flow, "op": 0.5 * op}
+    found = {"acts": 4 * acts, "flow": 0.5 * flow, "start": start.mean(), "op": 0.5 * op}
     message = (batch.inputs["parts"] == 3) & (batch.inputs["token_mask"] > 0)
     spans = out["spans"].masked_fill(~message[:, None, None, :], -1e4)
     rows = (t["first"] >= 0) & mask.bool()
@@ -131,14 +135,20 @@ class Source:
         """The next batch."""
         if self.recorded and self.rng.random() < self.share:
             registry = self.rng.choice(self.recorded)
-            return self.batcher.make(
-                registry.flows, self.rng.sample(registry.turns, min(TURNS, len(registry.turns)))
-            )
+            shown = {
+                name: self.rng.sample(
+                    flow.get("examples") or [], self.rng.randint(0, len(flow.get("examples") or []))
+                )
+                for name, flow in registry.flows.items()
+            }
+            turns = self.rng.sample(registry.turns, min(TURNS, len(registry.turns)))
+            return self.batcher.make(registry.flows, turns, shown)
         drawer = self.rng.choice(self.drawers)
         names = list(drawer.domain.flows)
         self.rng.shuffle(names)
         flows = {name: drawer.domain.flows[name] for name in names}
-        return self.batcher.make(flows, [drawer.draw() for _ in range(TURNS)])
+        shown = drawer.show()
+        return self.batcher.make(flows, [drawer.draw() for _ in range(TURNS)], shown)
 
 
 def train(options: argparse.Namespace) -> None:
@@ -161,6 +171,8 @@ def train(options: argparse.Namespace) -> None:
     )
     rates = [group["lr"] for group in optimizer.param_groups]
     step, spent = 0, 0.0
+    if options.start:
+        print(model.load_state_dict(torch.load(options.start)["model"], strict=False), flush=True)
     if (out / "last.pt").exists():
         saved = torch.load(out / "last.pt")
         model.load_state_dict(saved["model"])
@@ -220,6 +232,7 @@ def main() -> None:
     parser.add_argument("--domains", nargs="+", required=True)
     parser.add_argument("--recorded", help="file of recorded registries, as recorded.py writes it")
     parser.add_argument("--share", type=float, default=0.25, help="share of batches from recorded registries")
+    parser.add_argument("--start", help="checkpoint whose weights training starts from")
     parser.add_argument("--rate", type=float, default=8e-4)
     parser.add_argument("--frozen", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

@@ -48,6 +48,7 @@ WHOLE: dict[str, Any] = {
     "turn_number": 7,
     "episode_id": 2,
     "open_trace": "t7",
+    "locale": "de-AT",
     "active_flow": _flow("order", quantity=0, gift=False, note="")
     | {
         "tool_call_history": [

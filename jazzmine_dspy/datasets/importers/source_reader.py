@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.datasets.schema import LabelledConversation, explain
 from jazzmine_dspy.models.base import Value
-from jazzmine_dspy.models.errors import DatasetError
+from jazzmine_dspy.models.errors import DatasetError, reading
 
 PartName = Literal["train", "dev", "dev_a", "dev_b", "test"]
 PARTS: tuple[PartName, ...] = get_args(PartName)
@@ -152,14 +152,8 @@ class SourceReader:
         Raises:
             DatasetError: it cannot be read.
         """
-        try:
+        with reading(path, "Cannot read the file", "Name a file of the source.", DatasetError):
             raw = path.read_bytes()
-        except OSError as error:
-            raise DatasetError(
-                f"Cannot read the file: {error.strerror}",
-                where=str(path),
-                remedy="Name a file of the source.",
-            ) from error
         self.opened[path] = hashlib.sha256(raw).hexdigest()
         return raw
 

@@ -5,7 +5,6 @@ from jazzmine_dspy.eval.report.model import (
     CandidateRow,
     Change,
     Choosing,
-    FlowRow,
     Gain,
     LearningPoint,
     OpenSetScore,
@@ -16,6 +15,6 @@ from jazzmine_dspy.eval.report.model import (
 )
 
 __all__ = [
-    "CandidateRow", "Change", "Choosing", "FlowRow", "Gain", "LearningPoint", "OpenSetScore", "Paths",
+    "CandidateRow", "Change", "Choosing", "Gain", "LearningPoint", "OpenSetScore", "Paths",
     "Prompt", "RecallChoice", "Report", "System", "document", "terminal_table", "write_document", "write_report",
 ]  # fmt: skip

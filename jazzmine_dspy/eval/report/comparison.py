@@ -74,20 +74,6 @@ def comparison(data: dict[str, Any]) -> Sequence[Section]:
             ],
         ),
         Section(
-            f"{b} against {a}: flags",
-            "Turns that only one of them has right; McNemar's test, turn by turn.",
-            tables=[
-                listed(
-                    "comparison-flags",
-                    numbered(data, "/comparison/flags"),
-                    ("Flag", "name"),
-                    (f"{a} alone right", figure("only_before", "count")),
-                    (f"{b} alone right", figure("only_after", "count")),
-                    ("p", figure("p", "error")),
-                )
-            ],
-        ),
-        Section(
             "Outcomes that changed",
             "Crashes stand apart from wrong answers.",
             tables=[

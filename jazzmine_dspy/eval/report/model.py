@@ -133,25 +133,6 @@ class Choosing:
 
 
 @dataclass(frozen=True)
-class FlowRow:
-    """A flow that changed since a program was compiled, or that lacks labelled turns.
-
-    Args:
-        flow: Its name.
-        change: What became of it, in words.
-        lacks: Parts that hold too few turns which want it started.
-        train, dev, test: How many each part holds.
-    """
-
-    flow: str
-    change: str
-    lacks: tuple[str, ...]
-    train: int
-    dev: int
-    test: int
-
-
-@dataclass(frozen=True)
 class Report:
     """All that a report says.
 
@@ -169,10 +150,8 @@ class Report:
         card: The dataset's card, as it is written.
         recipe: The recipe, one setting a line.
         comparison: The program beside another one, on the same turns.
-        updated: Flows that changed since the program was compiled that the run updates, or that lack turns.
         replay: Whole conversations with the program's own state, as ``Replayed.to_json`` has them.
         examples_changed: A few turns, first with the answer of the prompts as written, then of the compiled ones.
-        compared: Names of the programs that ``examples_changed`` compares.
         choosing: How the selection was fitted; None where the report is not of a run.
     """
 
@@ -186,12 +165,10 @@ class Report:
     facts: Mapping[str, str] = field(default_factory=dict)
     reproduce: str = ""
     examples_changed: Sequence[Change] = ()
-    compared: tuple[str, str] = ("LM as written", "LM compiled")
     choosing: Choosing | None = None
     verdict: str = ""
     prompts: Sequence[Prompt] = ()
     card: str = ""
     recipe: str = ""
     comparison: Comparison | None = None
-    updated: Sequence[FlowRow] = ()
     replay: Mapping[str, Any] | None = None

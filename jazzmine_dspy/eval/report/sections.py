@@ -11,7 +11,6 @@ from jazzmine_dspy.eval.report import figures
 from jazzmine_dspy.eval.report.answers import answers, choosing
 from jazzmine_dspy.eval.report.comparison import comparison
 from jazzmine_dspy.eval.report.shown import (
-    DASH,
     HEADLINE,
     MARKS,
     VERDICTS,
@@ -238,7 +237,7 @@ def _all_metrics(data: Document) -> Table:
 
 
 def _further(data: Document) -> Sequence[Section]:
-    """Flows that changed since the program was compiled, and whole conversations with the program's own state."""
+    """Whole conversations with the program's own state."""
     replay = data.get("replay") or {"shares": {}, "after_first_error": {"turns": 0}, "first_errors": {}}
     after = "/replay/after_first_error"
     conversations: list[tuple[Cell, ...]] = [
@@ -258,27 +257,7 @@ def _further(data: Document) -> Sequence[Section]:
     first = [
         (name, figure(pointer("replay", "first_errors", name), "count")) for name in replay["first_errors"]
     ]
-
-    def turns_in(role: str) -> Column:
-        return lambda one: DASH if one["change"] == "removed" else figure(role, "count")
-
     return (
-        Section(
-            "Flows that changed, or lack turns",
-            "Turns that start the flow, by part. A flow without them is known only by its own examples, "
-            "and no figure measures it.",
-            tables=[
-                listed(
-                    "updated",
-                    numbered(data, "/updated"),
-                    ("Flow", "flow"),
-                    ("Change", "change"),
-                    *((role.capitalize(), turns_in(role)) for role in ("train", "dev", "test")),
-                    ("Lacks turns in", lambda one: ", ".join(one["lacks"]) or DASH),
-                    texts=2,
-                )
-            ],
-        ),
         Section(
             "Whole conversations",
             "The messages are those of the dataset; the program continues from its own state. A turn is right if its "

@@ -12,7 +12,7 @@ from jazzmine_dspy.datasets.replay import state_of
 from jazzmine_dspy.datasets.schema import StateBefore
 from jazzmine_dspy.dialogue.flows import next_in_line
 from jazzmine_dspy.dialogue.questions import await_slot, pending_question
-from jazzmine_dspy.dialogue.texts import say
+from jazzmine_dspy.dialogue.texts import Speech
 from jazzmine_dspy.eval.suite.model import Expect, Suite, SuiteConversation, SuiteTurn, one_of
 from jazzmine_dspy.eval.suite.result import (
     ConversationResult,
@@ -111,13 +111,13 @@ class ExpectedState:
         running = state.active_flow
         if running is None:
             offer = next_in_line(state, self._flows) if self.offered else None
-            return offer or NextStep(kind="none", text=say("idle"))
-        flow = self._flows[running.flow_name]
+            return offer or NextStep(kind="none", text=Speech(self._flows).say("idle"))
+        flow, speech = self._flows[running.flow_name], Speech(self._flows, state.locale)
         if self.status == "in_flow":
             running.status = FlowStatus.ACTIVE
-            return NextStep(kind="reask", flow=flow.name, text=say("denied", flow, running.values))
+            return NextStep(kind="reask", flow=flow.name, text=speech.say("denied", flow, running.values))
         if self.awaiting is not None and flow.slot(self.awaiting):
-            return await_slot(state, running, flow, self.awaiting, again=False)
+            return await_slot(state, running, flow, self.awaiting, speech, again=False)
         step = pending_question(state, self._flows)
         assert step is not None
         return step

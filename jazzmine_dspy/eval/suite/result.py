@@ -1,8 +1,7 @@
-"""What is, beside what is expected; and what came of a suite: shares with intervals, first errors, what was covered."""
+"""What is, beside what is expected; and what came of a suite: shares with intervals, and first errors."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -210,33 +209,6 @@ class SuiteResult:
                 clusters.append(about.id)
         return summarise(rows, clusters)
 
-    def coverage(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Of each flow's steps how often they are expected and how often they were right; of each kind of command how
-        often it is expected and how often it was understood."""
-        steps: dict[str, Counter[str]] = {"expected": Counter(), "right": Counter()}
-        kinds: dict[str, Counter[str]] = {"expected": Counter(), "understood": Counter()}
-        for name, flows in self.suite.registries.items():
-            for flow in flows.values():
-                asked = [f"ask {slot.name}" for slot in flow.slots if slot.required]
-                for step in (*asked, *(["confirm"] if flow.confirm else []), "run"):
-                    steps["expected"][f"{name}.{flow.name} {step}"] = 0
-        for each in self.conversations:
-            running: str | None = None
-            for turn in each.turns:
-                expect = turn.turn.expect
-                running = expect.flow if "flow" in expect.model_fields_set else running
-                reached = [f"{ran} run" for ran in expect.ran]
-                if running and expect.awaiting:
-                    reached.append(f"{running} ask {expect.awaiting}")
-                if running and expect.status == "awaiting_confirmation":
-                    reached.append(f"{running} confirm")
-                keys = [f"{each.conversation.registry}.{step}" for step in reached]
-                steps["expected"].update(keys)
-                steps["right"].update([] if turn.wrong else keys)
-                kinds["expected"].update(command.type for command in expect.commands)
-                kinds["understood"].update(c.type for c in (turn.seen.commands if turn.seen else ()))
-        return {"steps": _joined(steps), "commands": _joined(kinds)}
-
     def to_json(self) -> dict[str, Any]:
         """Everything that ``jazzmine-dspy test --json`` prints of it."""
         return {
@@ -249,7 +221,6 @@ class SuiteResult:
                 name: {**share.to_json(), "conversations": share.clusters}
                 for name, share in self.shares().items()
             },
-            "coverage": self.coverage(),
             "conversations": [
                 {
                     "id": each.conversation.id,
@@ -268,8 +239,3 @@ class SuiteResult:
                 for each in self.conversations
             ],
         }
-
-
-def _joined(counts: dict[str, Counter[str]]) -> dict[str, dict[str, int]]:
-    names = dict.fromkeys(name for counter in counts.values() for name in counter)
-    return {name: {side: counter[name] for side, counter in counts.items()} for name in names}

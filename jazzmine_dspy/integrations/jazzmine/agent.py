@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from jazzmine_dspy.integrations.jazzmine.flows import to_flow
+from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
 from jazzmine_dspy.runtime.enhancer import MessageEnhancer
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.memory.messages import MessageStore
 
 
 class JazzmineEnhancer(MessageEnhancer):

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.config import get_stream_writer
@@ -15,11 +15,9 @@ from langgraph.graph.message import push_message
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
 from jazzmine_dspy.memory.working import WorkingMemory
 from jazzmine_dspy.models.errors import InputError, format_error
+from jazzmine_dspy.runtime import Runtime
 from jazzmine_dspy.runtime.hooks import ends_in_time
 from jazzmine_dspy.runtime.outcome import ActionOutcome
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -17,7 +17,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
-from langgraph.types import interrupt
+from langgraph.types import Checkpointer, interrupt
 
 from jazzmine_dspy.integrations.langgraph.actions import Action, ActionRunner, Answer, answered, stream_reply
 from jazzmine_dspy.integrations.langgraph.state import (
@@ -34,12 +34,8 @@ from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Message
+from jazzmine_dspy.runtime import Runtime
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, stored_step
-
-if TYPE_CHECKING:
-    from langgraph.types import Checkpointer
-
-    from jazzmine_dspy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -113,8 +109,12 @@ def build_graph(
     graph.add_conditional_edges("understand", nodes.first, list(ROUTES))
     for name in ("validate", "digression", "flow_stack", "confirm", "action"):
         graph.add_conditional_edges(name, nodes.following, ["digression", "action", "respond"])
-    graph.add_conditional_edges("respond", _waiting, ["wait", END])
-    graph.add_conditional_edges("wait", _resumable, ["understand", "wait"])
+    graph.add_conditional_edges(
+        "respond", lambda state: "wait" if state["turn"]["pending"] else END, ["wait", END]
+    )
+    graph.add_conditional_edges(
+        "wait", lambda state: "understand" if "user_message" in state else "wait", ["understand", "wait"]
+    )
     return graph.compile(checkpointer=checkpointer)
 
 
@@ -341,14 +341,6 @@ def _mirroring(*names: str) -> Any:
         return {name: state["turn"]["mirror"][name] for name in names}
 
     return node
-
-
-async def _waiting(state: _State) -> str:
-    return "wait" if state["turn"]["pending"] else END
-
-
-async def _resumable(state: _State) -> str:
-    return "understand" if "user_message" in state else "wait"
 
 
 def _ids(config: RunnableConfig) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.channels import EphemeralValue
@@ -25,10 +25,8 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.history import prune
 from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.turn import Turn
+from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime.turns import build_turn, clean_message
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.turn import TurnProgram
 
 Route = Literal["validate", "digression", "flow_stack", "confirm", "action", "respond"]
 ROUTES: tuple[Route, ...] = ("validate", "digression", "flow_stack", "confirm", "action", "respond")

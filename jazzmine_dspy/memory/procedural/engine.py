@@ -1,4 +1,4 @@
-"""The seam between procedural memory and what stores its points: Qdrant by URL, its local mode, or qdrant-edge."""
+"""The seam between procedural memory and what stores its points: a Qdrant server, or NumPy in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.memory.errors import DimensionError
-from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 SparseVector = tuple[list[int], list[float]]
 """Ids of word stems, and their weights."""
 
-_PAGE = 1000
 _NO_CONDITION: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
@@ -29,7 +27,7 @@ class CollectionSpec(NamedTuple):
         size: Length of a dense vector.
         dense: Name of the dense vector (cosine).
         sparse: Name of the BM25 vector (with Qdrant's IDF modifier).
-        indexed: Payload keys with a keyword index, where the engine supports one.
+        indexed: Payload keys with a keyword index on a server.
     """
 
     name: str
@@ -46,11 +44,6 @@ class Point(NamedTuple):
     dense: NDArray[np.float32]
     sparse: SparseVector
     payload: Mapping[str, Any]
-
-    def vectors(self, spec: CollectionSpec, library: Any) -> dict[str, Any]:
-        """The vectors by their names, as a library takes them; a point without words is no document."""
-        words = {spec.sparse: sparse_vector(self.sparse, library)} if self.sparse[0] else {}
-        return {spec.dense: self.dense.tolist(), **words}
 
 
 class Query(NamedTuple):
@@ -74,34 +67,15 @@ class Filter(NamedTuple):
     must: Mapping[str, Sequence[str]] = _NO_CONDITION
     must_not: Mapping[str, Sequence[str]] = _NO_CONDITION
 
-    def of(self, library: Any) -> Any:
-        """The same as a library takes it; None where every point counts."""
-        if self == ALL:
-            return None
-        must, must_not = (
-            [
-                library.FieldCondition(key=key, match=library.MatchAny(any=list(values)))
-                for key, values in part.items()
-            ]
-            for part in self
-        )
-        return library.Filter(must=must, must_not=must_not)
-
 
 ALL = Filter()
-
-
-def sparse_vector(vector: SparseVector, library: Any) -> Any:
-    """A sparse vector as a library takes it: qdrant-client's ``models``, or qdrant-edge, which has the same classes."""
-    return library.SparseVector(indices=vector[0], values=vector[1])
 
 
 class Engine(ABC):
     """Stores points in collections and returns the nearest ones. Several threads may call it at once.
 
-    A search filters before it limits, and returns each list best first. It is exact up to 20,000 points; above that
-    the engine may search approximately. BM25 counts ln((N - n + 0.5) / (n + 0.5) + 1) over the whole collection; a
-    point without words is no document. A collection that does not exist has no points.
+    A search filters before it limits, and returns each list best first. BM25 counts ln((N - n + 0.5) / (n + 0.5) + 1)
+    over the whole collection; a point without words is no document. A collection that does not exist has no points.
 
     Errors: ``MemoryUnavailableError`` where the engine cannot answer; ``DimensionError`` from :meth:`ensure` where the
     collection exists with other vectors, and stays as it is.
@@ -109,13 +83,12 @@ class Engine(ABC):
 
     where: str
     """The address, for errors."""
-    library: Any
-    """The classes in which filters and vectors are written."""
 
     @abstractmethod
     def ensure(self, spec: CollectionSpec) -> None:
         """Create the collection unless it exists; check its vectors if it does."""
 
+    @abstractmethod
     def search(
         self,
         spec: CollectionSpec,
@@ -126,9 +99,6 @@ class Engine(ABC):
         fields: Sequence[str] = (),
     ) -> list[list[Hit]]:
         """Return the ``limit`` best points of each query, with these fields of their payloads."""
-        shared = {"limit": limit, "filter": where.of(self.library), "with_payload": list(fields) or False}
-        answers = self._search(spec, queries, shared)
-        return [[Hit(str(hit.id), float(hit.score), hit.payload or {}) for hit in hits] for hits in answers]
 
     @abstractmethod
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
@@ -138,49 +108,15 @@ class Engine(ABC):
     def delete(self, spec: CollectionSpec, ids: Sequence[str]) -> None:
         """Remove points, and wait until they are gone; unknown ids are ignored."""
 
+    @abstractmethod
     def scroll(
         self, spec: CollectionSpec, where: Filter = ALL, fields: Sequence[str] = ()
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Iterate over (id, payload) of all points that pass; without ``fields`` the whole payload."""
-        shared = {"limit": _PAGE, "with_payload": list(fields) or True}
-        offset: Any = None
-        while True:
-            records, offset = self._page(spec, where, {**shared, "offset": offset})
-            for record in records:
-                yield str(record.id), record.payload or {}
-            if offset is None:
-                return
 
     @abstractmethod
     def close(self) -> None:
-        """Release connections, files and locks; may be called twice."""
-
-    @abstractmethod
-    def _search(
-        self, spec: CollectionSpec, queries: Sequence[Query], shared: dict[str, Any]
-    ) -> Sequence[Sequence[Any]]:
-        """The library's points for each query; all its requests share some arguments."""
-
-    @abstractmethod
-    def _page(
-        self, spec: CollectionSpec, where: Filter, arguments: dict[str, Any]
-    ) -> tuple[Sequence[Any], Any]:
-        """The library's next points that pass, and the offset of those behind them."""
-
-
-def folder_error(error: BaseException, where: str) -> MemoryUnavailableError:
-    """The error of an embedded engine for what its library raised."""
-    if any(words in str(error) for words in ("already accessed", "WouldBlock")):
-        return MemoryUnavailableError(
-            "The folder of the flow index is already open in another client or process",
-            where=where,
-            remedy="Close that one, or use another folder, or ':memory:'.",
-        )
-    return MemoryUnavailableError(
-        f"The flow index does not answer: {format_error(error)}",
-        where=where,
-        remedy="Check that the folder can be written and has room, or remove it and sync again.",
-    )
+        """Release connections; may be called twice."""
 
 
 def dimension_error(spec: CollectionSpec, current: str, where: str) -> DimensionError:
@@ -195,5 +131,5 @@ def dimension_error(spec: CollectionSpec, current: str, where: str) -> Dimension
         f"The collection {spec.name!r} has other vectors: {current}, where the embedding model makes {spec.size} "
         f"({spec.dense!r}, cosine) and {spec.sparse!r}",
         where=where,
-        remedy="Use the embedding model of the first sync, or another folder, prefix or collection.",
+        remedy="Use the embedding model of the first sync, or another prefix or collection.",
     )

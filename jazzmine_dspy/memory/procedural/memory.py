@@ -1,23 +1,21 @@
-"""QdrantProceduralMemory: the flows of agents in Qdrant, on a server, in a folder, or in memory."""
+"""QdrantProceduralMemory: the flows of agents on a Qdrant server, or in this process."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import logging
-import os
 import re
 import ssl
 import threading
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from jazzmine_dspy.memory.errors import NotStoredError
 from jazzmine_dspy.memory.procedural import jazzmine_layout, ranking
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
-from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter
-from jazzmine_dspy.memory.procedural.index import open_engine
+from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter
+from jazzmine_dspy.memory.procedural.numpy_engine import NumpyEngine
 from jazzmine_dspy.memory.procedural.points import points_for
 from jazzmine_dspy.memory.procedural.ranking import RecallSettings
 from jazzmine_dspy.memory.procedural.recall import (
@@ -37,7 +35,6 @@ from jazzmine_dspy.models.text import checked_text
 logger = logging.getLogger("jazzmine_dspy")
 
 _SETTINGS = RecallSettings()
-_HOST = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}/?")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -48,8 +45,8 @@ class QdrantProceduralMemory(Shared):
     another agent's flows. All methods but :meth:`port` are asynchronous; what blocks runs in threads.
 
     Args:
-        where: ``http(s)://HOST:PORT`` of a server or cluster; a folder, for the embedded engine, which one process
-            has open at a time; or ``:memory:``.
+        where: ``http(s)://HOST:PORT`` of a server or cluster; or ``:memory:``, which lasts as long as this object and
+            takes none of the server's settings.
         embedder: Gives the vectors; default the ``minilm`` of :class:`FastembedEmbedder`. One for all that share a
             prefix.
         prefix: First part of the collections' names, as jazzmine's ``collection_prefix``.
@@ -61,7 +58,6 @@ class QdrantProceduralMemory(Shared):
         retries: Further attempts after one that failed.
         verify: Whether a server's certificate is checked; or a PEM file of authorities; or a context of ``ssl``.
         settings: How recall ranks.
-        engine: In a folder or in memory: ``edge``, ``local``, or ``auto``.
 
     Raises:
         InputError: The URL, prefix, layout or a number makes no sense.
@@ -80,7 +76,7 @@ class QdrantProceduralMemory(Shared):
 
     def __init__(
         self,
-        where: str | os.PathLike[str],
+        where: str,
         *,
         embedder: Embedder | None = None,
         prefix: str = "jazzmine",
@@ -90,7 +86,6 @@ class QdrantProceduralMemory(Shared):
         retries: int = 3,
         verify: bool | str | ssl.SSLContext = True,
         settings: RecallSettings = _SETTINGS,
-        engine: str = "auto",
     ) -> None:
         if layout not in ("examples", "jazzmine"):
             raise InputError(f"There is no layout {layout!r}", remedy="Choose 'examples' or 'jazzmine'.")
@@ -103,27 +98,23 @@ class QdrantProceduralMemory(Shared):
         self.prefix, self.layout = prefix, layout
         self.settings = ranking.check(settings)
         self.embedder: Embedder = embedder or FastembedEmbedder()
-        where = os.fspath(where)
-        self.is_server = "://" in where
         self.where = where
-        if self.is_server:
-            from jazzmine_dspy.memory.procedural.qdrant_engine import address, check
+        self._open: Callable[[], Engine] = NumpyEngine
+        if "://" in where:
+            from jazzmine_dspy.memory.procedural.qdrant_engine import address, check, open_server
 
             self.where = address(where)
             check(timeout=timeout, retries=retries, verify=verify)
-        elif _HOST.fullmatch(where):
+            self._open = functools.partial(
+                open_server, where, api_key=api_key, timeout=timeout, retries=retries, verify=verify
+            )
+        elif where != ":memory:":
             raise InputError(
-                "This is neither a URL nor the path of a folder",
+                "This is neither the URL of a Qdrant server nor ':memory:'",
                 where=where,
-                remedy=f"For a server write http://{where} or https://{where}; for a folder, ./{where}.",
+                remedy="For a server write http://HOST:6333 or https://HOST. Flows are not stored in a folder: sync "
+                "them to ':memory:' when the process starts.",
             )
-        elif api_key:
-            raise InputError(
-                "An embedded memory has no API key", where=where, remedy="Give the URL of a server."
-            )
-        self._open = functools.partial(
-            open_engine, where, engine, api_key=api_key, timeout=timeout, retries=retries, verify=verify
-        )
         self._lock = threading.Lock()
         self._collections: Collections | None = None
         self._closed = False
@@ -181,9 +172,6 @@ class QdrantProceduralMemory(Shared):
         stop: threading.Event,
     ) -> SyncReport:
         wanted = points_for(registry, agent, self.embedder.fingerprint, examples)
-        is_folder = not self.is_server and self.where != ":memory:"
-        if dry_run and is_folder and not Path(self.where).exists():
-            return SyncReport(created=list(registry))  # to look would create the folder
         engine, own, theirs = self._connect()
         for spec in [each for each in (own, theirs) if each is not None and not dry_run]:
             engine.ensure(spec)
@@ -325,7 +313,7 @@ class QdrantProceduralMemory(Shared):
         )
 
     async def close(self) -> None:
-        """Close connections, or release the folder; later calls raise ``MemoryUnavailableError``."""
+        """Close connections; later calls raise ``MemoryUnavailableError``."""
 
         def work() -> None:
             with self._lock:

@@ -1,14 +1,11 @@
-"""The engine over qdrant-client: a server or cluster by URL, and the client's own local mode."""
+"""The engine over qdrant-client: a Qdrant server or cluster by URL."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import ssl
-import threading
 import time
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,27 +24,40 @@ from tenacity import (
 )
 
 from jazzmine_dspy.memory.procedural.engine import (
+    ALL,
     CollectionSpec,
     Engine,
     Filter,
+    Hit,
     Point,
     Query,
+    SparseVector,
     dimension_error,
-    folder_error,
-    sparse_vector,
 )
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
 
 T = TypeVar("T")
 
+_PAGE = 1000
 _WRITING = 10.0  # a write may take so many times as long as a search
 
 
 def open_server(
-    url: str, *, api_key: str | None, timeout: float, retries: int, verify: bool | str | ssl.SSLContext
+    url: str,
+    *,
+    api_key: str | None = None,
+    timeout: float = 2.0,
+    retries: int = 3,
+    verify: bool | str | ssl.SSLContext = True,
 ) -> QdrantEngine:
-    """Open a server; nothing is sent yet. The arguments are those of
-    :func:`~jazzmine_dspy.memory.procedural.index.open_engine`.
+    """Open a server; nothing is sent yet.
+
+    Args:
+        url: ``http(s)://HOST:PORT``.
+        api_key: Sent as a header.
+        timeout: Seconds that a search may take; a write may take ten times as long.
+        retries: Further attempts after one that failed.
+        verify: Whether a certificate is checked; or a PEM file of authorities; or an SSL context.
 
     Raises:
         InputError: The URL or a number is invalid, or the file of certificates cannot be used.
@@ -71,67 +81,43 @@ def open_server(
     )
     return QdrantEngine(
         client(timeout=math.ceil(timeout)),
+        client(timeout=math.ceil(_WRITING * timeout)),
         where,
-        writer=client(timeout=math.ceil(_WRITING * timeout)),
         timeout=timeout,
         attempts=retries + 1,
         has_key=bool(api_key),
     )
 
 
-def open_local(path: str) -> QdrantEngine:
-    """Open the client's local mode on a folder, or in ``:memory:``. A search takes time with every point.
-
-    Raises:
-        MemoryUnavailableError: Another client has the folder open, or it cannot be written.
-    """
-    where = f"Qdrant embedded, {path}"
-    try:
-        memory, folder = (path, None) if path == ":memory:" else (None, path)
-        client = QdrantClient(memory, path=folder, force_disable_check_same_thread=folder is not None)
-    except Exception as error:
-        raise folder_error(error, where) from error
-    # The local mode breaks if two threads use it at once.
-    return QdrantEngine(client, where, lock=threading.RLock())
-
-
 class QdrantEngine(Engine):
-    """An engine over one client, or one to read and one to write.
+    """An engine over a client to read and one to write.
 
-    On a server, failed connections, timeouts, 429 and 5xx are retried with growing pauses; a refusal (4xx) is not. All
-    writes wait until they are applied, and have the ordering ``medium``: in a cluster, one leader orders the writes of
-    a shard. :meth:`scroll` reads from a majority of the replicas, a search from one.
+    Failed connections, timeouts, 429 and 5xx are retried with growing pauses; a refusal (4xx) is not. All writes wait
+    until they are applied, and have the ordering ``medium``: in a cluster, one leader orders the writes of a shard.
+    :meth:`scroll` reads from a majority of the replicas, a search from one.
 
     Args:
-        client: Reads.
-        where: Its address, for errors.
-        writer: Writes; default the same client.
-        lock: Held during each call: local mode allows one at a time.
+        reader: Reads.
+        writer: Writes.
+        where: Their address, for errors.
         timeout: Seconds that a read may take, for errors and retries; a write may take ten times as long.
         attempts: At most, the first included.
         has_key: Whether an API key is sent.
     """
 
-    library = models
-
     def __init__(
         self,
-        client: QdrantClient,
+        reader: QdrantClient,
+        writer: QdrantClient,
         where: str,
         *,
-        writer: QdrantClient | None = None,
-        lock: contextlib.AbstractContextManager[Any] | None = None,
-        timeout: float = 2.0,
-        attempts: int = 1,
-        has_key: bool = False,
+        timeout: float,
+        attempts: int,
+        has_key: bool,
     ) -> None:
         self.where = where
-        self._reader, self._writer = client, writer or client
-        self._is_local = lock is not None
-        self._lock = lock or contextlib.nullcontext()
+        self._reader, self._writer = reader, writer
         self._timeout, self._attempts, self._has_key = timeout, attempts, has_key
-        # Local mode complains on stderr if it is closed by the interpreter's exit.
-        weakref.finalize(self, client.close)
 
     def __repr__(self) -> str:
         return f"QdrantEngine({self.where!r})"
@@ -141,22 +127,28 @@ class QdrantEngine(Engine):
         get = partial(_info, name=spec.name)
         info = self._call(get)
         if info is None:
-            self._call(partial(_create, spec=spec, is_indexed=not self._is_local), writes=True)
+            self._call(partial(_create, spec=spec), writes=True)
             info = self._call(get)
         if info is not None:
             _check(spec, info.config.params, self.where)
 
-    def _search(
-        self, spec: CollectionSpec, queries: Sequence[Query], shared: dict[str, Any]
-    ) -> Sequence[Sequence[Any]]:
-        """All in one round trip."""
+    def search(
+        self,
+        spec: CollectionSpec,
+        queries: Sequence[Query],
+        *,
+        limit: int,
+        where: Filter = ALL,
+        fields: Sequence[str] = (),
+    ) -> list[list[Hit]]:
+        """Return the ``limit`` best points of each query, all in one round trip."""
         requests = {
             place: models.QueryRequest(
-                query=query.dense.tolist()
-                if query.dense is not None
-                else sparse_vector(query.sparse, models),
-                using=spec.dense if query.dense is not None else spec.sparse,
-                **shared,
+                query=_sparse(query.sparse) if query.dense is None else query.dense.tolist(),
+                using=spec.sparse if query.dense is None else spec.dense,
+                limit=limit,
+                filter=_filter(where),
+                with_payload=list(fields) or False,
             )
             for place, query in enumerate(queries)
             if query.dense is not None or query.sparse[0]
@@ -165,12 +157,15 @@ class QdrantEngine(Engine):
             lambda client: client.query_batch_points(spec.name, requests=list(requests.values())), missing=[]
         )
         points = dict(zip(requests, (answer.points for answer in answers), strict=False))
-        return [points.get(place, ()) for place in range(len(queries))]
+        return [
+            [Hit(str(hit.id), float(hit.score), hit.payload or {}) for hit in points.get(place, ())]
+            for place in range(len(queries))
+        ]
 
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
         """Write points, and wait until they can be found."""
         structs = [
-            models.PointStruct(id=point.id, vector=point.vectors(spec, models), payload=dict(point.payload))
+            models.PointStruct(id=point.id, vector=_vectors(point, spec), payload=dict(point.payload))
             for point in points
         ]
         if structs:
@@ -195,24 +190,31 @@ class QdrantEngine(Engine):
                 missing=None,
             )
 
-    def _page(
-        self, spec: CollectionSpec, where: Filter, arguments: dict[str, Any]
-    ) -> tuple[Sequence[Any], Any]:
-        """From a majority of the replicas."""
-        passing, consistency = where.of(models), models.ReadConsistencyType.MAJORITY
-        return self._call(
-            lambda client: client.scroll(
-                spec.name, scroll_filter=passing, consistency=consistency, **arguments
-            ),
-            writes=True,
-            missing=([], None),
-        )
+    def scroll(
+        self, spec: CollectionSpec, where: Filter = ALL, fields: Sequence[str] = ()
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Iterate over (id, payload) of all points that pass, read in pages from a majority of the replicas."""
+        offset: Any = None
+        while True:
+            page = partial(
+                QdrantClient.scroll,
+                collection_name=spec.name,
+                scroll_filter=_filter(where),
+                consistency=models.ReadConsistencyType.MAJORITY,
+                limit=_PAGE,
+                with_payload=list(fields) or True,
+                offset=offset,
+            )
+            records, offset = self._call(page, writes=True, missing=([], None))
+            for record in records:
+                yield str(record.id), record.payload or {}
+            if offset is None:
+                return
 
     def close(self) -> None:
-        """Close all connections, or release the folder."""
-        with self._lock:
-            self._reader.close()
-            self._writer.close()
+        """Close all connections."""
+        self._reader.close()
+        self._writer.close()
 
     def _call(self, call: Callable[[QdrantClient], T], *, writes: bool = False, missing: Any = ...) -> T:
         """Return what ``call`` returns, or ``missing`` where the collection does not exist."""
@@ -224,20 +226,17 @@ class QdrantEngine(Engine):
             sleep=_pause,
             reraise=True,
         )
-        with self._lock:
-            try:
-                return attempts(call, self._writer if writes else self._reader)
-            except (JazzmineError, TypeError, AttributeError, NameError):
-                raise
-            except Exception as error:
-                if missing is not ... and _is_missing(error):
-                    return missing  # type: ignore[no-any-return]
-                # The client's error may repeat the request, and that holds the key.
-                raise self._unavailable(error, timeout) from None
+        try:
+            return attempts(call, self._writer if writes else self._reader)
+        except (JazzmineError, TypeError, AttributeError, NameError):
+            raise
+        except Exception as error:
+            if missing is not ... and _is_missing(error):
+                return missing  # type: ignore[no-any-return]
+            # The client's error may repeat the request, and that holds the key.
+            raise self._unavailable(error, timeout) from None
 
     def _unavailable(self, error: Exception, timeout: float) -> MemoryUnavailableError:
-        if self._is_local:
-            return folder_error(error, self.where)
         status, cause = _status(error), getattr(error, "source", error)
         cases = (
             (
@@ -287,7 +286,7 @@ def address(url: str) -> str:
         raise InputError(
             "This is not a URL of a Qdrant server",
             where="where",
-            remedy="Write http://HOST:6333 or https://HOST, or a path for the embedded engine.",
+            remedy="Write http://HOST:6333 or https://HOST.",
         )
     if parts.username or parts.password or parts.query:
         raise InputError(
@@ -322,7 +321,7 @@ def _info(client: QdrantClient, name: str) -> models.CollectionInfo | None:
         return None
 
 
-def _create(client: QdrantClient, spec: CollectionSpec, is_indexed: bool) -> None:
+def _create(client: QdrantClient, spec: CollectionSpec) -> None:
     try:
         client.create_collection(
             spec.name,
@@ -332,7 +331,7 @@ def _create(client: QdrantClient, spec: CollectionSpec, is_indexed: bool) -> Non
     except UnexpectedResponse as error:
         if error.status_code != 409:  # another process was faster
             raise
-    for key in spec.indexed if is_indexed else ():
+    for key in spec.indexed:
         client.create_payload_index(spec.name, key, models.PayloadSchemaType.KEYWORD, wait=True)
 
 
@@ -342,6 +341,29 @@ def _check(spec: CollectionSpec, params: models.CollectionParams, where: str) ->
         raise dimension_error(spec, "none of these names", where)
     if dense.size != spec.size or dense.distance != models.Distance.COSINE:
         raise dimension_error(spec, f"{dense.size} ({dense.distance.value})", where)
+
+
+def _filter(where: Filter) -> models.Filter | None:
+    if where == ALL:
+        return None
+    must, must_not = (
+        [
+            models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+            for key, values in part.items()
+        ]
+        for part in where
+    )
+    return models.Filter(must=must, must_not=must_not)  # type: ignore[arg-type]
+
+
+def _vectors(point: Point, spec: CollectionSpec) -> dict[str, Any]:
+    """By their names; a point without words is no document."""
+    words = {spec.sparse: _sparse(point.sparse)} if point.sparse[0] else {}
+    return {spec.dense: point.dense.tolist(), **words}
+
+
+def _sparse(vector: SparseVector) -> models.SparseVector:
+    return models.SparseVector(indices=vector[0], values=vector[1])
 
 
 def _status(error: BaseException) -> int:

@@ -1,4 +1,4 @@
-"""Which flows may a message want? Dense and BM25 search in Qdrant, fused by reciprocal ranks, grouped by flow."""
+"""Which flows may a message want? Dense and BM25 search, fused by reciprocal ranks, grouped by flow."""
 
 from __future__ import annotations
 
@@ -302,12 +302,9 @@ class FlowRecall(Shared):
             )
 
     def _sources(
-        self,
-        names: frozenset[str],
-        exclude: frozenset[str],
-        depth: int,  # noqa: ARG002
-    ) -> Iterator[tuple[CollectionSpec, Filter, int]]:
-        """Each collection to search, with the filter, and how many points to request beyond ``depth``."""
+        self, names: frozenset[str], exclude: frozenset[str]
+    ) -> Iterator[tuple[CollectionSpec, Filter]]:
+        """Each collection to search, with the filter."""
         stored, place = self._stored(), self._connect()
         barred = {"conversation": sorted(exclude)} if exclude else {}
         own = {"agent_id": [self.agent_id], "embedder": [self._embedder.fingerprint]}
@@ -319,16 +316,15 @@ class FlowRecall(Shared):
                 # A filter that lets everything through still costs time.
                 every = present <= names and (spec is place.own or not stored.own)
                 chosen = {} if every else {"flow_name": sorted(present & names)}
-                yield spec, Filter(must | chosen, must_not), 0
+                yield spec, Filter(must | chosen, must_not)
 
     def _search(
         self, asked: Mapping[str, Query], names: frozenset[str], exclude: frozenset[str], depth: int
     ) -> tuple[RankedLists, bool]:
         """The lists, and whether a deeper search can find more. Cosines of both collections are comparable."""
         merged: dict[str, list[Hit]] = {name: [] for name in asked}
-        has_more = False
-        for spec, where, further in self._sources(names, exclude, depth):
-            limit = depth + ranking.MARGIN + further
+        has_more, limit = False, depth + ranking.MARGIN
+        for spec, where in self._sources(names, exclude):
             found = self._connect().engine.search(
                 spec, list(asked.values()), limit=limit, where=where, fields=self._fields
             )

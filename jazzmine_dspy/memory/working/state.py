@@ -57,6 +57,7 @@ class WorkingMemory(StateModel):
 
     Args:
         schema_version: Of the record that it was read from; a newer one is kept as it is.
+        locale: The user's language, as the last message had it.
         version: Counts the writes; a store takes a write only over the version that was read.
         began_after: Why there was no state to go on with: nothing was there before, it had expired, or it
             was unreadable and was moved aside.
@@ -86,6 +87,7 @@ class WorkingMemory(StateModel):
     conversation_id: str = Field(min_length=1)
     user_id: str
     agent_id: str = ""
+    locale: str = "en"
     created_at: float = 0.0
     last_updated: float = 0.0
     began_after: Literal["nothing", "expiry", "corruption"] = "nothing"

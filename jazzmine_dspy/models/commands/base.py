@@ -82,7 +82,7 @@ class BaseCommand(Value):
     What the assistant says:
         does: The step of a :class:`Dialogue` that carries it out, and the fields that the step takes.
         says: Key of the text that the command is answered with; "" for a command that does something else.
-        replies: The default texts of its answers, by key; a flow's ``responses`` replace them.
+        replies: Texts of its answers, by key, where ``models/texts.yaml`` does not have them.
 
     What labels may name:
         flow_fields, slot_fields: Fields that hold names of flows, and of slots.

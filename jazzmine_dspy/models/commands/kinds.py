@@ -87,7 +87,6 @@ class CancelFlow(PausedFlowCommand):
     order = "leave"
     flag = "intent_change"
     cancellation = "always"
-    replies = {"cancelled": "All right, I've dropped it: {task}."}
 
     @classmethod
     def possible(cls, state: DialogueState) -> bool:
@@ -250,10 +249,6 @@ class Deny(Answer):
     lm_may_name = True
     lm_note = "no to the question, or to that value"
     cancellation = "often"
-    replies = {
-        "denied": "All right, I won't. What should be different?",
-        "rejected": "Sorry. What should be different?",
-    }
     slot_fields = ("slot",)
 
     @classmethod
@@ -286,7 +281,6 @@ class Ask(BaseCommand):
     flag = "digression"
     intent = "question"
     says = "ask"
-    replies = {"ask": "I can't answer that here."}
 
     def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
         # The topic is free text.
@@ -304,7 +298,6 @@ class Clarify(BaseCommand):
     lm_note = "next to the letters of the flows that fit equally"
     flag = "digression"
     intent = "clarify"
-    replies = {"clarify": "Which do you mean: {tasks}?"}
     flow_fields = ("flows",)
 
     def key(self, state: DialogueState, same: Callable[[Any], Hashable]) -> tuple[Hashable, ...]:
@@ -322,7 +315,6 @@ class Repeat(BaseCommand):
     about_any_flow = True
     flag = "digression"
     intent = ""
-    replies = {"repeat": "I haven't said anything yet."}
 
 
 class Restart(BaseCommand):
@@ -336,7 +328,6 @@ class Restart(BaseCommand):
     flag = "intent_change"
     intent = ""
     cancellation = "rarely"
-    replies = {"restarted": "Let's start over."}
 
 
 class ChitChat(BaseCommand):
@@ -351,14 +342,6 @@ class ChitChat(BaseCommand):
     intent = "chitchat"
     cancellation = "rarely"
     says = "chitchat"
-    replies = {
-        "chitchat": "I see.",
-        "greeting": "Hello!",
-        "thanks": "Happy to help.",
-        "farewell": "Goodbye.",
-        "noted": "All right.",
-        "complaint": "I'm sorry about that.",
-    }
 
 
 class Handoff(BaseCommand):
@@ -370,7 +353,6 @@ class Handoff(BaseCommand):
     lm_note = "a person"
     flag = "digression"
     intent = "handoff"
-    replies = {"handoff": "I'll get a person to take over."}
 
 
 class OutOfScope(BaseCommand):
@@ -383,4 +365,3 @@ class OutOfScope(BaseCommand):
     flag = "digression"
     intent = "out_of_scope"
     says = "out_of_scope"
-    replies = {"out_of_scope": "That is something I can't do."}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -123,8 +122,6 @@ class TeleprompterAdapter:
         kind: Any
         try:
             kind = getattr(importlib.import_module(module), name)
-            if self._path == "dspy.MIPROv2" and importlib.util.find_spec("optuna") is None:
-                raise ImportError("it needs optuna, which the extra 'optimize' installs")
         except Exception as error:
             raise self._refused(
                 recipe, "", f"{self._path} cannot be imported: {error}",

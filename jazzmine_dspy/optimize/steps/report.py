@@ -118,14 +118,12 @@ def build_report(
         facts=findings.report_facts(context, state, before),
         reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{started_from}",
         examples_changed=findings.changed_turns(context.objective, systems),
-        compared=("LM as written", "LM compiled"),
         choosing=findings.choosing(context, state),
         verdict=findings.verdict_sentence(context, state),
         prompts=findings.compiled_prompts(state, context.dataset.examples("dev_a")),
         card=context.dataset.card,
         recipe=recipe.in_words(),
         comparison=findings.before_and_after(context, systems),
-        updated=list(previous.flows) if previous is not None else [],
         replay=whole,
     )
 

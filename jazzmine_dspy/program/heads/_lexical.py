@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from jazzmine_dspy.program.ports import Floats
 
 
 class Lexical:

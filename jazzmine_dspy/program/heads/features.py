@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jazzmine_dspy.models import ConversationStatus, Recalled, Turn
-
-Floats = NDArray[np.float32]
+from jazzmine_dspy.program.ports import Floats
 
 # Not the enum's own order: a status added there must not move the others.
 _STATUSES = (

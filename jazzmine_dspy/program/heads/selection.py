@@ -95,24 +95,20 @@ class SelectionHead(Shared):
         self.weights, self.bias = _frozen(weights), _frozen(bias)
         self.lexical, self.blend, self.open_set, self.trust = lexical, blend, open_set, trust
         self.space, self.rule, self.near = space, rule, near
-        if not self.labels or len(set(self.labels)) != len(self.labels):
-            raise ArtifactError("A head needs labels, each once", where=f"{len(self.labels)} labels")
-        shapes = [self.bias.shape, self.weights.shape[:1]] + ([lexical.bias.shape] if lexical else [])
-        if (
-            self.weights.ndim != 2
-            or set(shapes) != {(len(self.labels),)}
-            or self.weights.shape[1] < STATE_SIZE
-        ):
-            where = f"{len(self.labels)} labels, weights {self.weights.shape}, bias {self.bias.shape}"
-            raise ArtifactError("The weights of a head do not fit its labels", where=where, remedy=_REMEDY)
-        if not np.isfinite(self.weights).all() or not np.isfinite(self.bias).all():
-            raise ArtifactError("The weights of a head are not finite", remedy=_REMEDY)
-        if (open_set.kind == "mahalanobis") != (space is not None):
-            raise ArtifactError("A head's open-set score and its space do not fit", remedy=_REMEDY)
-        if near is not None and not 0.0 <= near <= 1.0:
-            raise ArtifactError(
-                "A head's nearness is not a cosine from 0 to 1", where=f"{near}", remedy=_REMEDY
-            )
+        count, finite = len(self.labels), np.isfinite(self.weights).all() and np.isfinite(self.bias).all()
+        shapes = {self.bias.shape, self.weights.shape[:1], *([lexical.bias.shape] if lexical else [])}
+        fits = self.weights.ndim == 2 and shapes == {(count,)} and self.weights.shape[1] >= STATE_SIZE
+        faults = {
+            "A head needs labels, each once": not self.labels or len(set(self.labels)) != count,
+            "The weights of a head do not fit its labels": not fits,
+            "The weights of a head are not finite": not finite,
+            "A head's open-set score and its space do not fit": (open_set.kind == "mahalanobis")
+            != (space is not None),
+            "A head's nearness is not a cosine from 0 to 1": near is not None and not 0.0 <= near <= 1.0,
+        }
+        if fault := next((what for what, holds in faults.items() if holds), ""):
+            where = f"{count} labels, weights {self.weights.shape}, bias {self.bias.shape}, nearness {near}"
+            raise ArtifactError(fault, where=where, remedy=_REMEDY)
         self._knows_none = NONE in self.labels
         self._places = {label: place for place, label in enumerate(self.labels)}
         self._fingerprint: str | None = None

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load, save
 
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import ArtifactError, format_error
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead, metadata_of
 from jazzmine_dspy.program.heads.feeling.head import FeelingHead
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.ports import HeadPort, HeadState, Stored
@@ -70,8 +71,6 @@ def restored(kind: type[Stored], state: HeadState, where: str) -> Any:
 
 def states_to_bytes(states: Mapping[str, HeadState]) -> bytes:
     """The states of trained models by key; equal states give equal bytes."""
-    from safetensors.numpy import save
-
     arrays: dict[str, NDArray[Any]] = {}
     for key, state in sorted(states.items()):
         arrays |= {f"{key}/{name}": np.ascontiguousarray(array) for name, array in state.arrays.items()}
@@ -84,12 +83,8 @@ def states_from_bytes(data: bytes, where: str) -> dict[str, HeadState]:
     Raises:
         ArtifactError: the data are damaged.
     """
-    from safetensors.numpy import load
-
     try:
-        # safetensors tells the metadata of files only; they are in the JSON that its length precedes.
-        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        settings = {key: dict(value) for key, value in json.loads(metadata["heads"]).items()}
+        settings = {key: dict(value) for key, value in json.loads(metadata_of(data)["heads"]).items()}
         arrays = load(data)
     except Exception as error:
         raise _unreadable(error, where) from error

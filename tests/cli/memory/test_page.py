@@ -1,4 +1,4 @@
-"""The transcripts of docs/guide/memory.md are what the commands print."""
+"""The transcripts of docs/guide/memory.md are what the commands print, in part."""
 
 from __future__ import annotations
 
@@ -50,4 +50,6 @@ def test_the_page_shows_what_the_commands_print(
         lines = [
             [_CHANGING.sub("…", line).rstrip() for line in text.splitlines()] for text in (shown, done.out)
         ]
-        assert lines[0] == lines[1], command
+        # The page shortens what is printed: its lines are printed too, in this order.
+        printed = iter(lines[1])
+        assert [line for line in lines[0] if line not in printed] == [], command

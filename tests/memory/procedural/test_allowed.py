@@ -1,4 +1,4 @@
-"""Some flows are allowed: whether the engine filters or the rest is left out afterwards, the ranking is the same."""
+"""Some flows are allowed: the ranking is that of all flows with the others left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.memory.procedural import FlowIndex, QdrantProceduralMemory, RecallSettings
-from jazzmine_dspy.memory.procedural.engine import ALL, Filter, Hit
 from jazzmine_dspy.memory.procedural.ranking import RankedLists
 from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -71,25 +70,3 @@ async def test_a_long_list_of_flows_ranks_as_a_filter_does(hashed: Embedder, man
                 assert port.recall(text, **asked) == found
                 assert {each.name for each in found} <= set(asked["allowed"])
                 assert len(found) == min(asked["k"], len(asked["allowed"]))
-
-
-@pytest.mark.row("F18")
-def test_what_all_or_nearly_all_flows_are_allowed_for_is_searched_without_a_filter(
-    hashed: Embedder, many: FlowRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At 100,000 points a filter takes an embedded engine several times as long as the search itself."""
-    with FlowIndex(many, hashed, settings=RecallSettings(depth=20)) as index:
-        engine = index._open().engine
-        filters: list[Any] = []
-        search = engine.search
-
-        def spied(*args: Any, **named: Any) -> list[list[Hit]]:
-            filters.append(named["where"])
-            return search(*args, **named)
-
-        monkeypatch.setattr(engine, "search", spied)
-        index.recall("order", k=5)
-        index.recall("order", k=5, allowed=list(many)[1:])
-        assert set(map(str, filters)) == {str(ALL)}
-        index.recall("order", k=2, allowed=["flow_1", "flow_2"])
-    assert filters[-1] == Filter({"flow_name": ["flow_1", "flow_2"]}, {})

@@ -252,7 +252,7 @@ async def test_the_programs_own_index_stands_in_with_its_examples_and_its_rankin
     running: qdrant_server.QdrantDouble,
 ) -> None:
     registry, model = FlowRegistry(FLOWS, agent_id="shop"), WordEmbedder()
-    with FlowIndex(registry, model, settings=RecallSettings(rrf_k=33), engine="local") as index:
+    with FlowIndex(registry, model, settings=RecallSettings(rrf_k=33)) as index:
         async with _memory(running) as memory:
             program = TurnProgram(registry).bind(recall=index, embedder=model)
             bound = Runtime(program, procedural_memory=memory, agent_id="shop").program.bindings.recall
@@ -271,7 +271,7 @@ async def test_memory_without_the_programs_labelled_turns_is_told_of(
 ) -> None:
     registry, model = FlowRegistry(FLOWS, agent_id="shop"), WordEmbedder()
     turns = [("a bowler please", "buy_hat", "c1"), ("something for my head", "buy_hat", "c2")]
-    with FlowIndex(registry, model, examples=turns, engine="local") as index:
+    with FlowIndex(registry, model, examples=turns) as index:
         for synced, told in (([], 1), (turns[:1], 1), (turns, 0)):
             async with _memory(running) as memory:
                 await memory.sync(registry, "shop", examples=synced)

@@ -1,4 +1,4 @@
-"""Procedural memory on every engine: embedded ones, and a server; in both layouts."""
+"""Procedural memory in this process and on a server, in both layouts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import copy
 import logging
 import random
 from collections.abc import AsyncIterator
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,30 +22,26 @@ ALL = ["track_order", "cancel_order", "return_item", "move_house"]
 
 
 class Harness(NamedTuple):
-    """Where memories are made: an engine's name or a server's address, and a layout."""
+    """Where memories are made: in this process or on a server, and a layout."""
 
     where: str
-    engine: str
     layout: Any
 
     def make(self, **settings: Any) -> QdrantProceduralMemory:
         settings = {"layout": self.layout, "timeout": 30.0, **settings}
-        return QdrantProceduralMemory(self.where, engine=self.engine, **settings)
+        return QdrantProceduralMemory(self.where, **settings)
 
 
-@pytest.fixture(params=["edge", "local, jazzmine's layout", "server"])
+@pytest.fixture(params=["examples", "jazzmine", "server"])
 def harness(request: pytest.FixtureRequest) -> Harness:
-    engine, _, layout = str(request.param).partition(", ")
-    if engine == "server":
-        return Harness(request.getfixturevalue("running").url, "auto", "examples")
-    if engine == "edge" and find_spec("qdrant_edge") is None:
-        pytest.skip("qdrant-edge-py is not installed")
-    return Harness(":memory:", engine, "jazzmine" if layout else "examples")
+    if request.param == "server":
+        return Harness(request.getfixturevalue("running").url, "examples")
+    return Harness(":memory:", request.param)
 
 
 @pytest.fixture(params=["examples", "jazzmine"])
 def shared(request: pytest.FixtureRequest, running: qdrant_server.QdrantDouble) -> Harness:
-    return Harness(running.url, "auto", request.param)
+    return Harness(running.url, request.param)
 
 
 @pytest.fixture
@@ -304,7 +299,7 @@ async def test_it_ranks_as_the_embedded_index_does(
     await memory.sync(shop(), AGENT)
     port = memory.port(shop(), AGENT)
     draw = random.Random(4)
-    with FlowIndex(shop(), embedder, engine="local") as index:
+    with FlowIndex(shop(), embedder) as index:
         for _ in range(40):
             query = " ".join(draw.choices(WORDS, k=draw.randint(1, 5)))
             asked: dict[str, Any] = {
@@ -394,3 +389,12 @@ async def test_a_closed_memory_says_so(memory: QdrantProceduralMemory) -> None:
         port.recall("track order", k=1)
     with pytest.raises(MemoryUnavailableError, match="closed"):
         await memory.sync(shop(), AGENT)
+
+
+@pytest.mark.parametrize("where", ["flows", "./flows", "localhost:6333", "", "edge"])
+def test_a_folder_is_refused_with_what_to_do_instead(where: str) -> None:
+    with pytest.raises(
+        InputError, match=r"neither the URL .*http://HOST:6333.*sync them to ':memory:'"
+    ) as caught:
+        QdrantProceduralMemory(where)
+    assert caught.value.where == where

@@ -18,7 +18,7 @@ import reference_ranking
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural import qdrant_engine
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query
-from jazzmine_dspy.memory.procedural.index import open_engine
+from jazzmine_dspy.memory.procedural.qdrant_engine import open_server
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from slept_time import Time
 
@@ -69,7 +69,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 @pytest.fixture
 def engine(running: qdrant_server.QdrantDouble, time: Time) -> Iterator[Engine]:
     """An engine that does not sleep, on a server with five points."""
-    engine = open_engine(running.url)
+    engine = open_server(running.url)
     engine.ensure(LAYOUT)
     engine.upsert(LAYOUT, _points())
     _search(engine)
@@ -108,7 +108,7 @@ def test_writes_wait_and_syncs_read_from_a_majority(
 def test_long_lists_come_in_pages(
     running: qdrant_server.QdrantDouble, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jazzmine_dspy.memory.procedural.engine._PAGE", 2)
+    monkeypatch.setattr("jazzmine_dspy.memory.procedural.qdrant_engine._PAGE", 2)
     assert len(dict(engine.scroll(LAYOUT))) == 5
     assert running.requests == {"POST /collections/{c}/points/scroll": 3}
 
@@ -140,7 +140,7 @@ def test_tries_are_counted(running: qdrant_server.QdrantDouble, engine: Engine) 
 
 @pytest.mark.chaos
 def test_a_server_that_comes_back_is_found(running: qdrant_server.QdrantDouble, time: Time) -> None:
-    engine = open_engine(running.url)
+    engine = open_server(running.url)
     assert list(engine.scroll(LAYOUT)) == []
     running.stop()
     with pytest.raises(MemoryUnavailableError, match=rf"can't be reached.*127\.0\.0\.1:{running.port}"):
@@ -152,7 +152,7 @@ def test_a_server_that_comes_back_is_found(running: qdrant_server.QdrantDouble, 
 @pytest.mark.chaos
 @pytest.mark.row("F15", "U15")
 def test_a_server_that_hangs_is_given_up(running: qdrant_server.QdrantDouble, time: Time) -> None:
-    engine = open_engine(running.url, timeout=0.1, retries=0)
+    engine = open_server(running.url, timeout=0.1, retries=0)
     running.always = "hang"
     with pytest.raises(MemoryUnavailableError, match=r"did not answer within 0\.1 s"):
         engine.search(LAYOUT, BRANCHES, limit=1)
@@ -174,7 +174,7 @@ def test_the_words_of_a_server_are_not_repeated(
     running: qdrant_server.QdrantDouble, time: Time, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     """They may quote the request."""
-    engine = open_engine(running.url, retries=0)
+    engine = open_server(running.url, retries=0)
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise UnexpectedResponse(status, "", b"No space left for: my pin 9876", httpx.Headers())
@@ -200,19 +200,19 @@ def test_a_refusal_is_not_repeated(running: qdrant_server.QdrantDouble, engine: 
 @pytest.mark.row("G4")
 def test_the_key_is_sent_and_never_shown(time: Time) -> None:
     with qdrant_server.server(api_key=KEY) as running:
-        engine = open_engine(running.url, api_key=KEY)
+        engine = open_server(running.url, api_key=KEY)
         assert list(engine.scroll(LAYOUT)) == []
         running.always = 500  # the double repeats the key in its answer
         with pytest.raises(MemoryUnavailableError) as caught:
             list(engine.scroll(LAYOUT))
         assert "fails: 500" in str(caught.value)
         running.always = ""
-        wrong = open_engine(running.url, api_key="another-secret")
+        wrong = open_server(running.url, api_key="another-secret")
         running.requests.clear()
         with pytest.raises(MemoryUnavailableError, match="refuses the API key") as refused:
             list(wrong.scroll(LAYOUT))
         with pytest.raises(MemoryUnavailableError, match="needs an API key"):
-            list(open_engine(running.url).scroll(LAYOUT))
+            list(open_server(running.url).scroll(LAYOUT))
         assert running.requests == {"POST /collections/{c}/points/scroll": 2}
     for shown in (caught.value, refused.value, engine, wrong):
         assert KEY not in repr(shown) + str(shown)
@@ -222,15 +222,15 @@ def test_the_key_is_sent_and_never_shown(time: Time) -> None:
 def test_certificates_are_checked(tmp_path: Path, time: Time) -> None:
     authority, context = qdrant_server.certificates(tmp_path)
     with qdrant_server.server(context=context, api_key=KEY) as running:
-        engine = open_engine(running.url, api_key=KEY, verify=str(authority))
+        engine = open_server(running.url, api_key=KEY, verify=str(authority))
         engine.ensure(LAYOUT)
         engine.upsert(LAYOUT, _points())
         assert _search(engine)[1] == ["flow_1", "flow_3"]
         engine.close()
         with pytest.raises(MemoryUnavailableError, match=r"can't be reached.*verify="):
-            list(open_engine(running.url, api_key=KEY).scroll(LAYOUT))
+            list(open_server(running.url, api_key=KEY).scroll(LAYOUT))
     with pytest.raises(InputError, match="certificates"):
-        open_engine("https://127.0.0.1", verify=str(tmp_path / "absent.pem"))
+        open_server("https://127.0.0.1", verify=str(tmp_path / "absent.pem"))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_certificates_are_checked(tmp_path: Path, time: Time) -> None:
 )
 def test_what_is_no_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(InputError) as caught:
-        open_engine(url)
+        open_server(url)
     assert "hush" not in str(caught.value)
 
 
@@ -253,14 +253,14 @@ def test_numbers_are_checked() -> None:
     inf, nan = float("inf"), float("nan")
     for settings in ({"timeout": 0}, {"timeout": inf}, {"timeout": nan}, {"retries": -1}):
         with pytest.raises(InputError):
-            open_engine("http://127.0.0.1:1", **settings)  # type: ignore[arg-type]
+            open_server("http://127.0.0.1:1", **settings)  # type: ignore[arg-type]
 
 
 # --- collections -------------------------------------------------------------------------------------------
 
 
 def test_a_collection_is_made_once_with_its_indexes(running: qdrant_server.QdrantDouble) -> None:
-    engine = open_engine(running.url)
+    engine = open_server(running.url)
     engine.ensure(LAYOUT)
     assert set(running.indexes["texts"]) == {"agent_id", "flow_name", "kind", "embedder"}
     params = running.client.get_collection("texts").config.params
@@ -272,7 +272,7 @@ def test_a_collection_is_made_once_with_its_indexes(running: qdrant_server.Qdran
 
 
 def test_another_process_may_make_the_collection_first(running: qdrant_server.QdrantDouble) -> None:
-    engine, faster = open_engine(running.url), open_engine(running.url)
+    engine, faster = open_server(running.url), open_server(running.url)
 
     def race(name: str, body: Any) -> None:
         if name == "PUT /collections/{c}":
@@ -299,7 +299,7 @@ def test_a_collection_of_other_vectors_is_left_as_it_is(
 ) -> None:
     sparse = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
     running.client.create_collection("texts", vectors_config=vectors, sparse_vectors_config=sparse)
-    engine = open_engine(running.url)
+    engine = open_server(running.url)
     with pytest.raises(DimensionError, match=r"'texts'.*prefix or collection"):
         engine.ensure(LAYOUT)
     assert running.writes == 0
@@ -309,7 +309,7 @@ def test_a_collection_without_words_is_refused(running: qdrant_server.QdrantDoub
     params = models.VectorParams(size=3, distance=models.Distance.COSINE)
     running.client.create_collection("texts", vectors_config={"flow": params})
     with pytest.raises(DimensionError, match=r"none of these names.*'bm25'"):
-        open_engine(running.url).ensure(LAYOUT)
+        open_server(running.url).ensure(LAYOUT)
 
 
 def test_a_collection_that_is_gone_names_the_remedy(
@@ -323,7 +323,7 @@ def test_a_collection_that_is_gone_names_the_remedy(
 
 @pytest.mark.row("F4")
 def test_it_ranks_as_the_plain_reference_does(running: qdrant_server.QdrantDouble) -> None:
-    engine = open_engine(running.url, timeout=30.0)
+    engine = open_server(running.url, timeout=30.0)
     layout = CollectionSpec("random", reference_ranking.SIZE)
     points = reference_ranking.random_points(150)
     engine.ensure(layout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.agreement import Stance, stance
 from jazzmine_dspy.models.commands import (
@@ -24,8 +23,11 @@ from jazzmine_dspy.models.commands import (
     SlotValue,
     StartFlow,
 )
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.language import is_english
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
@@ -33,11 +35,6 @@ from jazzmine_dspy.program.heads.acts.given import Values
 from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, stem, values_in, whole_value
 from jazzmine_dspy.program.heads.acts.scene import Scene, meant
 from jazzmine_dspy.program.undoing import UNDOING, undoes
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.slots import Slot
-    from jazzmine_dspy.models.turn import Turn
 
 _ALONE = {
     "chitchat": ChitChat,

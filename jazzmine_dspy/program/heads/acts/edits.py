@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rapidfuzz.distance import OSA
 
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
 from jazzmine_dspy.models.language import is_english, words
+from jazzmine_dspy.models.slots import ReadingContext, Slot
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text
 from jazzmine_dspy.program.heads.acts.questions import corrects
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem, whole_value
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.slots import ReadingContext, Slot
-    from jazzmine_dspy.models.turn import Turn
 
 _LEAD = r"^\W*(?:(?:actually|sorry|please|pls|oh|wait|no|hm+|ok|okay|also|and|can you|could you|just|yes)\b[\s,:.-]*)*"
 _TO_ADD = re.compile(
@@ -149,7 +147,13 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
             and not corrects(new)
         ):
             return new
-    alike: list[str] = [name for name in _NAMES.findall(text) if name != held and _is_alike(name, held)]
+    alike: list[str] = [
+        name
+        for name in _NAMES.findall(text)
+        if name != held
+        and len(name) >= _LEAST
+        and OSA.distance(name.lower(), held.lower(), score_cutoff=_SPELT) <= _SPELT
+    ]
     if len(alike) == 1 and corrects(text) and held[:1].isupper():
         return alike[0]
     told = _IS.search(text)
@@ -161,11 +165,6 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
     value = free_text(told["value"])
     fits = told["slot"].lower() in own and value[:1].isupper() and plain(value) != plain(held)
     return value if fits else None
-
-
-def _is_alike(name: str, held: str) -> bool:
-    """Whether a name is the held one, spelt another way."""
-    return len(name) >= _LEAST and OSA.distance(name.lower(), held.lower(), score_cutoff=_SPELT) <= _SPELT
 
 
 def _cleared(text: str, held: Sequence[Slot], at: ReadingContext) -> Slot | None:

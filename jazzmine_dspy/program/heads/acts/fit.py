@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.program.heads.acts import bank, ridge, view
 from jazzmine_dspy.program.heads.acts.model import ACTS, SIGNS, Acts, Sure
+from jazzmine_dspy.program.ports import EmbedderPort, Floats, HeadExample
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.program.ports import EmbedderPort, HeadExample
-
-    Floats = NDArray[np.floating[Any]]
-    Examples = Sequence[HeadExample[list[Command]]]
+Examples = Sequence[HeadExample[list[Command]]]
 
 PENALTY = 1.0
 PULLS = (3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0)
@@ -85,15 +81,6 @@ def labelled_rows(examples: Examples) -> Rows:
     acts = [acts_of(each.wanted, bool(each.flows)) for each in examples]
     stack = view.Stack.of([view.of(each.given) for each in examples])
     return Rows(stack, _right(acts), tuple(each.conversation for each in examples), np.ones(len(examples)))
-
-
-def fit_bank(embedder: EmbedderPort) -> Acts:
-    """Fit the head on the phrase bank alone.
-
-    Args:
-        embedder: The embedding model; the head needs the same one in service.
-    """
-    return fit_rows(bank_rows(embedder, 1))
 
 
 def fit_rows(rows: Rows) -> Acts:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
 from jazzmine_dspy.program.heads.acts.named import AVOIDED, NO_BETWEEN
 from jazzmine_dspy.program.heads.acts.readings import free_text
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.slots import Slot
 
 _GO_ON = {"go back", "ok go back", "back", "go on", "continue", "next"}
 _NO_TEXT = YES | NO | LEAVE | REPEAT | TALK | WAIT | _GO_ON | {"help"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.acts.days import in_held_month, stay_days, without_twins
 from jazzmine_dspy.program.heads.acts.free_texts import (
@@ -47,10 +49,6 @@ from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
 from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.slots import Slot
 
 _OPEN = frozenset(("text", "list", "boolean"))
 """Types of values that a message may be whatever it says."""
@@ -114,13 +112,11 @@ class Values:
             if slots:
                 value = lone_number(slots[0], text, self._scene.at) if len(slots) == 1 else None
                 digits = re.sub(r"\D", "", str(value).split(".")[0])
-                part = any(digits in other for other in taken) and not self._said_alone(digits)
+                # By itself: in no longer value of digits in groups.
+                alone = re.search(rf"(?<![\w] )(?<!\w){digits}(?! ?\w*\d)(?!\w)", self._text) is not None
+                part = any(digits in other for other in taken) and not alone
                 return {} if value is None or part else {slots[0].name: value}
         return {}
-
-    def _said_alone(self, digits: str) -> bool:
-        """Whether a number stands in the message by itself, and in no longer value of digits in groups."""
-        return re.search(rf"(?<![\w] )(?<!\w){digits}(?! ?\w*\d)(?!\w)", self._text) is not None
 
     def given(self) -> list[Command]:
         """Values for the running flow: the awaited slot first, then what types tell of the others."""

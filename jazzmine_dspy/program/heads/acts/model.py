@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.models.turn import Confirming
+from jazzmine_dspy.models.turn import Confirming, Turn
 from jazzmine_dspy.program.heads.acts import view
 from jazzmine_dspy.program.heads.acts.compose import acts_on, compose
 from jazzmine_dspy.program.heads.acts.scene import Scene
-from jazzmine_dspy.program.ports import HeadInput, HeadOutput, HeadState
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.turn import Turn
-
-    Floats = NDArray[np.floating[Any]]
+from jazzmine_dspy.program.ports import Floats, HeadInput, HeadOutput, HeadState
 
 ACTS = (
     "affirm", "deny", "value", "correct", "clear", "skip", "cancel_flow", "resume_flow", "ask", "repeat", "restart",

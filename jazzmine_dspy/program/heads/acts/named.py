@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.entities import noun_phrases
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.slots import Slot
-
 
 _UPPER = r"[A-ZÀ-Þ][\w'-]*"
 _NAME = rf"{_UPPER}(?: (?:{_UPPER}|(?:of|upon|sur|am) {_UPPER}))*"

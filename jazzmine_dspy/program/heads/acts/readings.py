@@ -123,12 +123,8 @@ def place_of(slot: Slot, value: Any, text: str, at: ReadingContext = ANYWHERE) -
     if said >= 0:
         return said + len(str(value))
     # Once it is said it stays said, and each reading takes time.
-    place = bisect_left(ends, True, key=lambda end: _is_in(value, slot, text[:end], at))
+    place = bisect_left(ends, True, key=lambda end: value in _values_in(slot, text[:end], at))
     return ends[place] if place < len(ends) else len(text)
-
-
-def _is_in(value: Any, slot: Slot, text: str, at: ReadingContext) -> bool:
-    return value in _values_in(slot, text, at)
 
 
 def whole_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> Any:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.days import day_of_month, moved_date, moved_time
 from jazzmine_dspy.program.heads.acts.readings import free_text, part_value, values_in
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.turn import Turn
 
 _NOUNS = {
     "phone": r"number|phone|mobile|cell|line|landline",

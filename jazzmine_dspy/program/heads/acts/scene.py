@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.slots import ReadingContext, Slot
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads.acts.readings import named_most
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.slots import ReadingContext, Slot
-    from jazzmine_dspy.models.turn import Turn
 
 
 class Scene(NamedTuple):

@@ -2,75 +2,54 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from jazzmine_dspy.models.base import sha256
+from safetensors.numpy import load
+
 from jazzmine_dspy.models.commands import Command
-from jazzmine_dspy.program.heads.acts.bank import FILE
-from jazzmine_dspy.program.heads.acts.fit import fit_bank, fit_labelled
+from jazzmine_dspy.program.heads.acts.fit import bank_rows, fit_labelled, fit_rows
 from jazzmine_dspy.program.heads.acts.model import Acts
-from jazzmine_dspy.program.ports import EmbedderPort, HeadExample
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.program.ports import EmbedderPort
-
+from jazzmine_dspy.program.ports import EmbedderPort, HeadExample, HeadState
 
 WEIGHTS = "weights.safetensors"
 SHIPPED = "07c39eb98276e19a5f8540876a05fd895b74927d6408c1da99ea8df4622f0171"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
 
+def metadata_of(data: bytes) -> dict[str, str]:
+    """The metadata of safetensors data, which the library returns for files only: the JSON that its length precedes."""
+    held: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    return held
+
+
+def read_shipped(package: str) -> tuple[HeadState, dict[str, str]]:
+    """The state of the head that a package of ours ships, and what its file says of itself.
+
+    Args:
+        package: With the file; its metadata are the ``head``'s settings, the fingerprint of the ``embedder``, and what
+            the head was fitted on.
+    """
+    data = files(package).joinpath(WEIGHTS).read_bytes()
+    metadata = metadata_of(data)
+    return HeadState(load(data), json.loads(metadata["head"])), metadata
+
+
 @lru_cache(maxsize=1)
-def _read() -> tuple[Acts, str, tuple[str, str]]:
-    """The head, the fingerprint of its embedding model, and the SHA-256 of the bank and registries it was fitted on."""
-    import json
-
-    from safetensors.numpy import load
-
-    from jazzmine_dspy.program.ports import HeadState
-
-    data = files(__package__).joinpath(WEIGHTS).read_bytes()
-    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    state = json.loads(metadata["head"])
-    fitted = (metadata["bank"], metadata["practice"])
-    return Acts.from_state(HeadState(load(data), state)), metadata["embedder"], fitted
+def _shipped() -> tuple[Acts, str]:
+    state, metadata = read_shipped(__package__)
+    return Acts.from_state(state), metadata["embedder"]
 
 
 def shipped_head(embedder: EmbedderPort | None) -> Acts | None:
     """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
     if embedder is None:
         return None
-    head, fingerprint, _ = _read()
+    head, fingerprint = _shipped()
     return head if fingerprint == embedder.fingerprint else None
-
-
-def fitted_on() -> tuple[str, str]:
-    """SHA-256 of the phrase bank and of the practice registries that the shipped weights were fitted on."""
-    return _read()[2]
-
-
-def bank_sha256() -> str:
-    """SHA-256 of the phrase bank that is installed."""
-    return sha256(files(__package__).joinpath(FILE).read_text("utf-8"))
-
-
-def write(head: Acts, embedder: EmbedderPort, practice: str) -> bytes:
-    """What the shipped file holds; ``practice`` is the SHA-256 of the registries that it was fitted on."""
-    from safetensors.numpy import save
-
-    from jazzmine_dspy.models.base import canonical_json
-
-    state = head.to_state()
-    metadata = {
-        "head": canonical_json(state.settings),
-        "embedder": embedder.fingerprint,
-        "bank": bank_sha256(),
-        "practice": practice,
-    }
-    return save(state.arrays, metadata)
 
 
 class ActsHead(Acts):
@@ -87,5 +66,6 @@ class ActsHead(Acts):
             seed: Of the draw where they are many.
             embedder: Gives the features of the bank's phrases, where they are not of the bundled model.
         """
-        head, _ = fit_labelled(shipped_head(embedder) or fit_bank(embedder), examples, seed)
+        start = shipped_head(embedder) or fit_rows(bank_rows(embedder, 1))
+        head, _ = fit_labelled(start, examples, seed)
         return cls.from_state(head.to_state())

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.patterns import asks_for_digits
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, call_type
+from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type
 from jazzmine_dspy.program.heads.acts.readings import NO_COUNT_AFTER, free_text
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.slots import Slot
 
 _WITH_DIGITS = re.compile(r"(?<![\w-])[A-Za-z]{0,4}-?\d[\w-]*")
 _MONEY = re.compile(r"[€£$]|\d ?(?:euros?|eur|pounds?|gbp|quid|dollars?|usd|bucks)\b", re.IGNORECASE)
@@ -60,7 +56,7 @@ def tried_value(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | N
         return _form(text) if asks_for_digits(slot.pattern) else None
     said = free_text(text.rstrip("?!. "))
     if slot.type == "email":
-        return _mail(said)
+        return said if len(said.split()) <= _SHORT and _ADDRESS.search(said) else None
     if slot.type == "date":
         said = _BORN.sub("", said)
     like = _LIKE.get(str(slot.type))
@@ -91,11 +87,6 @@ def named_try(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> str | Non
         if sum(map(str.isdigit, match[1])) >= _LONG and not NO_COUNT_AFTER.match(text, match.end())
     }
     return found.pop() if len(found) == 1 else None
-
-
-def _mail(said: str) -> str | None:
-    """A short text with a sign of an address in it."""
-    return said if len(said.split()) <= _SHORT and _ADDRESS.search(said) else None
 
 
 def _form(text: str) -> str | None:

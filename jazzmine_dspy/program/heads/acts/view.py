@@ -6,22 +6,17 @@ import functools
 import re
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models.messages import MessageRole
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
+from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads._lexical import pieces, words
 from jazzmine_dspy.program.heads.acts.readings import values_in, whole_value
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jazzmine_dspy.models.turn import Turn
-    from jazzmine_dspy.program.ports import HeadInput
-
-    Floats = NDArray[np.float32]
+from jazzmine_dspy.program.ports import Floats, HeadInput
 
 GROUPS = ("confirm", "yes or no", "slot", "running", "offer", "idle")
 """Situations that messages mean different things in."""
@@ -63,11 +58,6 @@ def last_said(turn: Turn) -> str:
     return next((one.text for one in reversed(turn.history) if one.role is MessageRole.ASSISTANT), "")
 
 
-def awaited(turn: Turn, slots: Sequence[Slot]) -> Slot | None:
-    """The slot that was asked for, of those given."""
-    return next((slot for slot in slots if slot.name == turn.awaiting), None) if turn.awaiting else None
-
-
 def group_of(turn: Turn, slot: Slot | None) -> str:
     """The situation that a message is read in."""
     if turn.confirming is not None:
@@ -97,7 +87,7 @@ def look(
         message, asked: Features of the message, and of the assistant's last; None where it said nothing.
         at: Where and when values are read.
     """
-    slot = awaited(turn, slots)
+    slot = next((slot for slot in slots if slot.name == turn.awaiting), None)
     group = group_of(turn, slot)
     text = turn.text
     flags = [

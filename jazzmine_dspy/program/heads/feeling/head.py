@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +11,14 @@ from numpy.typing import NDArray
 
 from jazzmine_dspy.models import Command, Enhancement, Turn
 from jazzmine_dspy.models.base import Shared
-from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead
+from jazzmine_dspy.models.errors import ArtifactError
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead, read_shipped
 from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear
 from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment
 from jazzmine_dspy.program.heads.feeling.topic import Topic
 from jazzmine_dspy.program.ports import EmbedderPort, Floats, HeadInput, HeadOutput, HeadState
 
-WEIGHTS = "weights.safetensors"
 SHIPPED = "9290535a90a27be2c95721ffe0c8dfbc2f09249ac6f29ab82b3d0d34d065550b"
 """SHA-256 of the shipped head; what a program decides may change with it."""
 
@@ -56,9 +54,7 @@ class FeelingHead(Shared):
         Raises:
             InputError: the features are not of the model that the head was fitted with.
         """
-        row = sentiment.row_of(turn.text, message)
-        self._check(row, self.sentiment.model)
-        return self.sentiment.score(row)
+        return self.sentiment.score(sentiment.row_of(turn.text, message))
 
     def leaves(self, turn: Turn, commands: Sequence[Command], message: Floats, asked: Floats | None) -> bool:
         """Whether a message leaves the topic, by its decided commands.
@@ -66,23 +62,13 @@ class FeelingHead(Shared):
         Raises:
             InputError: the features are not of the model that the head was fitted with.
         """
-        row = topic.row_of(turn, commands, message, asked)
-        self._check(row, self.topic.model)
-        return self.topic.leaves(row)
+        return self.topic.leaves(topic.row_of(turn, commands, message, asked))
 
     def predict(self, given: HeadInput) -> HeadOutput[Enhancement]:
         """The message as it stands, with its sentiment."""
         text = given.turn.text
         feeling = self.feels(given.turn, given.features)
         return HeadOutput(Enhancement(enhanced_query=text, sentiment_score=feeling), 0.5)
-
-    @staticmethod
-    def _check(row: Floats, model: Linear) -> None:
-        if len(row) != len(model.weights):
-            raise InputError(
-                f"The head of feeling was fitted on {len(model.weights)} features and not on {len(row)}",
-                remedy="Bind the embedding model that it was fitted with, or compile the program again.",
-            )
 
     def to_state(self) -> HeadState:
         """All that it knows."""
@@ -117,26 +103,19 @@ class FeelingHead(Shared):
 
 
 @lru_cache(maxsize=1)
-def _read() -> tuple[FeelingHead, str, str]:
-    """The shipped head, and the fingerprints of its embedding model and of the dataset that it has learnt."""
-    import json
-
-    from safetensors.numpy import load
-
-    data = files(__package__).joinpath(WEIGHTS).read_bytes()
-    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    head = FeelingHead.from_state(HeadState(load(data), json.loads(metadata["head"])))
-    return head, metadata["embedder"], metadata["dataset"]
+def _shipped() -> tuple[FeelingHead, dict[str, str]]:
+    state, metadata = read_shipped(__package__)
+    return FeelingHead.from_state(state), metadata
 
 
 def shipped_feeling(embedder: EmbedderPort | None) -> FeelingHead | None:
     """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
     if embedder is None:
         return None
-    head, fingerprint, _ = _read()
-    return head if fingerprint == embedder.fingerprint else None
+    head, metadata = _shipped()
+    return head if metadata["embedder"] == embedder.fingerprint else None
 
 
 def learnt_dataset() -> str:
     """Fingerprint of the dataset that the shipped head has learnt."""
-    return _read()[2]
+    return _shipped()[1]["dataset"]

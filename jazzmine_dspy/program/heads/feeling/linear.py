@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.heads.acts import ridge
 from jazzmine_dspy.program.ports import Floats
 
@@ -33,7 +34,16 @@ class Linear(NamedTuple):
         return np.asarray(1.0 / (1.0 + np.exp(-odds)))
 
     def probabilities(self, rows: Floats) -> Floats:
-        """Probabilities of rows, shape (rows, outputs)."""
+        """Probabilities of rows, shape (rows, outputs).
+
+        Raises:
+            InputError: the features are not of the embedding model that it was fitted with.
+        """
+        if rows.shape[1] != len(self.weights):
+            raise InputError(
+                f"The head of feeling was fitted on {len(self.weights)} features and not on {rows.shape[1]}",
+                remedy="Bind the embedding model that it was fitted with, or compile the program again.",
+            )
         return self.shares(rows @ self.weights)
 
 
