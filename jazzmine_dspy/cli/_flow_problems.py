@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from jazzmine_dspy.cli._output import count
 from jazzmine_dspy.datasets.label_checks import Fault
 from jazzmine_dspy.models.templates import FIELD
 
@@ -15,15 +17,25 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.registry import FlowRegistry
 
 _FEW = 3
-
+_MOST_FLOWS = 200
+_MOST_TEXTS = 1000
 
 _warning = partial(Fault, "warning")
 
 
 def flow_problems(registry: FlowRegistry) -> Iterator[Fault]:
-    """Problems of flows in their order: examples, conditions, questions, and texts of the flow and its subflows."""
+    """Problems of flows in their order: examples, conditions, questions, and texts of the flow and its subflows.
+
+    Before them stands a missing line about the business.
+    """
     if not registry:
         yield _warning("flows", "There is no flow", "Write one; without flows, the program selects nothing.")
+    elif not registry.about:
+        yield _warning(
+            "about",
+            "No line about the business, which a language model is told",
+            "Write it next to 'flows', such as `about: a web shop for home goods`.",
+        )
     if len(registry) > 1 and len(registry.never_miss) == len(registry):
         remedy = "Mark only the flows that are urgent: of flows that are all marked none goes first."
         yield _warning("flows, never_miss", "Every flow is marked", remedy)
@@ -54,8 +66,9 @@ def _example_problems(
     """Too few examples, and those that another flow has too: letter for letter, or in another order."""
     field = f"flow {flow.name!r}, examples"
     if (number := len(flow.examples)) < _FEW:
-        message = f"{number or 'no'} example{'' if number == 1 else 's'}"
-        yield _warning(field, message, f"Write {_FEW} or more messages that should start it.")
+        yield _warning(
+            field, count(number, "example"), f"Write {_FEW} or more messages that should start it."
+        )
     for example in flow.examples:
         key = " ".join(example.casefold().split())
         if (other := flow_by_example.setdefault(key, flow.name)) != flow.name:
@@ -85,3 +98,41 @@ def _text_problems(flow: Flow) -> Iterator[Fault]:
             message = f"The confirmation never shows the slot {slot.name!r}, which the flow needs"
             remedy = f"Write {{{slot.name}}} into the text, so that users see what they agree to."
             yield _warning("confirm", message, remedy)
+
+
+def misrouted(registry: FlowRegistry) -> tuple[list[Fault], int, int]:
+    """Run examples and keywords through the base program, which knows no labels and asks no language model.
+
+    At most 200 flows and 1,000 texts are run; those of flows with guards are not.
+
+    Returns:
+        The texts that select another flow, how many were run, and how many there are.
+    """
+    from jazzmine_dspy.artifacts import load
+    from jazzmine_dspy.models.turn import Turn
+
+    texts = [
+        (flow, field, text)
+        for flow in registry.values()
+        for field in ("examples", "keywords")
+        for text in getattr(flow, field)
+    ]
+    program = load("base", flows=[*registry.values()][:_MOST_FLOWS], lm=None)
+    usable = [
+        each for each in texts if each[0].name in program.registry and not each[0].guards and each[2].strip()
+    ]
+    # Without an embedding model, which a warning names, nothing is recalled.
+    run = usable[:_MOST_TEXTS] if program.bindings.recall is not None else []
+    turns = [Turn(text=each[2], date=dt.date.today()) for each in run]
+    problems = [
+        _warning(
+            f"flow {flow.name!r}, {field}",
+            f"{text!r} selects {' and '.join(map(repr, names))}",
+            "Reword it, or write examples for both flows that tell them apart.",
+        )
+        for (flow, field, text), decision in zip(run, program.decide_many(turns, deadline=None), strict=True)
+        if (names := decision.selection.flows)
+        and flow.name not in names
+        and text not in getattr(registry[names[0]], field)
+    ]
+    return problems, len(run), len(texts)

@@ -19,6 +19,8 @@ import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from jazzmine_dspy._command import COMMAND
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -148,6 +150,7 @@ def session(as_json: bool) -> Iterator[Output]:
     logger = logging.getLogger("jazzmine_dspy")
     propagate = logger.propagate
     with contextlib.ExitStack() as stack:
+        stack.callback(COMMAND.reset, COMMAND.set(True))
         stack.enter_context(warnings.catch_warnings())
         warnings.showwarning = lambda message, *_, **__: out.warn(str(message))
         logger.addHandler(handler)
@@ -206,6 +209,16 @@ def without_secrets(text: str) -> str:
     return _USER_IN_URL.sub("***@", text)
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    Example:
+        >>> count(1, "flow"), count(0, "error")
+        ('1 flow', '0 errors')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 CHECK_FAILED = 1
 BAD_INPUT = 2
 AWAITING = 3
@@ -231,6 +244,7 @@ class Failure:
     where: str = ""
     remedy: str = ""
     code: int = BAD_INPUT
+    others: tuple[Failure, ...] = ()
 
     def to_json(self) -> dict[str, str]:
         """The error as JSON data, without secrets."""
@@ -238,19 +252,22 @@ class Failure:
         return {"type": self.kind, **{name: without_secrets(text) for name, text in fields.items()}}
 
     def report(self, out: Output) -> None:
-        """Print it on stderr, and with ``--json`` as the document."""
-        fields = self.to_json()
-        out.document({"error": fields})
-        out.note(f"error: {fields['message']}")
-        for name in ("where", "remedy"):
-            if fields[name]:
-                out.note(f"  {name}: {fields[name]}")
+        """Print it and the others on stderr, and with ``--json`` as the document."""
+        first, *others = errors = [each.to_json() for each in (self, *self.others)]
+        out.document({"error": first} | ({"others": others} if others else {}))
+        for fields in errors:
+            out.note(f"error: {fields['message']}")
+            for name in ("where", "remedy"):
+                if fields[name]:
+                    out.note(f"  {name}: {fields[name]}")
 
 
 def failure_of(error: BaseException) -> Failure:
     """What to report of an exception, with the notes that were added to it."""
     failure = _without_notes(error)
-    return replace(failure, remedy=" ".join(filter(None, (failure.remedy, *getattr(error, "__notes__", ())))))
+    # The notes of an error with others are these.
+    notes = () if failure.others else getattr(error, "__notes__", ())
+    return replace(failure, remedy=" ".join(filter(None, (failure.remedy, *notes))))
 
 
 def _without_notes(error: BaseException) -> Failure:
@@ -263,7 +280,8 @@ def _without_notes(error: BaseException) -> Failure:
     kind = type(error).__name__
     if isinstance(error, JazzmineError):
         code = CHECK_FAILED if isinstance(error, LMUnansweredError) else BAD_INPUT
-        return Failure(kind, error.message, error.where, error.remedy, code)
+        others = map(_without_notes, getattr(error, "others", ()))
+        return Failure(kind, error.message, error.where, error.remedy, code, tuple(others))
     if isinstance(error, ValidationError):
         return _of_validation(error)
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("jazzmine_dspy"):

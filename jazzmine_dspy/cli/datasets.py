@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from jazzmine_dspy.cli._datasets_exchange import export, import_
-from jazzmine_dspy.cli._output import BAD_INPUT, CHECK_FAILED, AsJson, failure_of, output, table
+from jazzmine_dspy.cli._output import BAD_INPUT, CHECK_FAILED, AsJson, count, failure_of, output, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -169,11 +169,11 @@ def check(
             if all_
             else by_kind(problems)
         ),
-        f"{report.conversations} conversations, {report.turns} turns ({roles}), "
-        f"{report.labelled_turns} labelled, {report.flows} flows",
+        f"{count(report.conversations, 'conversation')}, {count(report.turns, 'turn')} ({roles}), "
+        f"{report.labelled_turns} labelled, {count(report.flows, 'flow')}",
         f"near-duplicates (equal except for names and numbers): {report.near_duplicate_share:.1%} of the turns",
         *([] if share is None else [nearest]),
-        f"{len(report.errors)} errors, {len(report.warnings)} warnings",
+        f"{count(len(report.errors), 'error')}, {count(len(report.warnings), 'warning')}",
         *([few] if report.conversations < enough else []),
         document=document,
     )

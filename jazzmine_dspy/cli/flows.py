@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, output
+from jazzmine_dspy.cli._output import CHECK_FAILED, AsJson, count, output
 
 if TYPE_CHECKING:
     from jazzmine_dspy.memory.procedural import SyncReport
@@ -38,22 +38,28 @@ def check(
     Exit code 2: a flow is malformed, or a text names what the flow does not have. 1: two flows have the same example.
     Warnings alone: 0.
     """
-    from jazzmine_dspy.cli._flow_problems import flow_problems
+    from jazzmine_dspy.cli._flow_problems import flow_problems, misrouted
     from jazzmine_dspy.models.registry import FlowRegistry
 
     path = file / "flows.yaml" if file.is_dir() else file
     registry = FlowRegistry.from_yaml(path)
-    problems = list(flow_problems(registry))
+    routed, run, texts = misrouted(registry)
+    problems = [*flow_problems(registry), *routed]
     errors = sum(problem.severity == "error" for problem in problems)
+    left_out = "; those of flows with guards, and of very many, are left out" if run < texts else ""
     output().show(
         *(f"{one.severity}: {path}, {one.field}\n  {one.message}. {one.remedy}" for one in problems),
-        f"{len(registry)} flows, {errors} errors, {len(problems) - errors} warnings",
+        *([f"about: {registry.about}"] if registry.about else []),
+        f"{run} of {texts} examples and keywords ran through the base program{left_out}",
+        f"{count(len(registry), 'flow')}, {count(errors, 'error')}, {count(len(problems) - errors, 'warning')}",
         document={
             "ok": not errors,
             "path": str(path),
+            "about": registry.about,
             "flows": list(registry),
             "slots": sum(len(flow.slots) for flow in registry.values()),
             "checksum": registry.checksum,
+            "texts": {"all": texts, "run": run},
             "problems": [{**problem._asdict(), "file": str(path)} for problem in problems],
         },
     )

@@ -31,6 +31,9 @@ from jazzmine_dspy.models.labels import Labels
 _OWN_WORDS = 4
 """From this many words on, the same text under two roles is a leak; everybody says "yes please"."""
 
+_NAMED = 10
+"""Names of a list that a message shows."""
+
 
 class Report(Value):
     """What ``check_dataset`` found.
@@ -202,6 +205,7 @@ def _balance(said: Sequence[_Said], reading: Reading) -> Iterator[Problem]:
             kinds[item.role].update(command.type for command in item.turn.labels.commands or ())
     known = list(reading.registry or ())
     wanted = (("flow", known, flows), ("command", list(COMMAND_KINDS), kinds))
+    lacking: dict[Role, list[str]] = defaultdict(list)
     for what, names, held in wanted:
         everywhere = set().union(*held.values())
         if not everywhere:
@@ -213,10 +217,14 @@ def _balance(said: Sequence[_Said], reading: Reading) -> Iterator[Problem]:
                     file, "", f"No turn has the {what} {name!r}", "Label turns with it, or leave it out."
                 )
         for role in ROLES:
-            for name in sorted(everywhere - held[role]) if held[role] else ():
-                message = f"The split {role!r} has no turn with the {what} {name!r}"
-                yield _warning(splits, f"roles.{role}", message, "Add turns, or divide again.")
+            if held[role] and (absent := sorted(everywhere - held[role])):
+                more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+                named = ", ".join(map(repr, absent[:_NAMED]))
+                lacking[role].append(f"the {what}{'s' if absent[1:] else ''} {named}{more}")
     for role in ROLES:
+        if lacking[role]:
+            message = f"The split {role!r} has no turn with {' or '.join(lacking[role])}"
+            yield _warning(splits, f"roles.{role}", message, "Add turns, or divide again.")
         if role not in reading.roles.values():
             yield _warning(splits, f"roles.{role}", f"The split {role!r} is empty", "Give it conversations.")
 

@@ -293,7 +293,9 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
         for text in slot.kind.spans(value):
             words = _WORD.findall(text.casefold())
             # Whole, or in words that were all said: an address is often put together from two messages.
-            if "".join(words) not in "".join(known_words) and not set(words) <= set(known_words):
+            was_said = "".join(words) in "".join(known_words) or set(words) <= set(known_words)
+            # What a slot's pattern makes of an answer was said, too: "a one three nine" is A139.
+            if not was_said and not any(value in call_type(slot, "candidates", each, []) for each in sources):
                 yield Fault(
                     "warning",
                     at,

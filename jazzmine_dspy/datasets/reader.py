@@ -25,7 +25,7 @@ from jazzmine_dspy.datasets.schema import (
 )
 from jazzmine_dspy.datasets.split import assign_roles, roles_hash
 from jazzmine_dspy.models.errors import DatasetError, FlowError
-from jazzmine_dspy.models.parsing import MalformedError, from_json, lines_of, read_file, yaml_line
+from jazzmine_dspy.models.parsing import MalformedError, from_json, lines_of, read_file
 from jazzmine_dspy.models.registry import FlowRegistry
 
 Report = Callable[[Problem], None]
@@ -73,13 +73,11 @@ def _flows(path: Path, report: Report) -> FlowRegistry | None:
     try:
         return FlowRegistry.from_yaml(path)
     except FlowError as error:
-        # Such as "flows.yaml:3, flow 'refund', field slots", or "flow 2" alone.
-        where = error.where.removeprefix(str(path))
-        number, place = re.findall(r"(?s)^(?::(\d+))?(?:, )?(.*)", where)[0]
-        line = int(number) if number else None
-        if flow := re.fullmatch(r"flow (\d+)", where):
-            line = yaml_line(read_file(path), ["flows", int(flow[1]) - 1])
-        report(_fault(path, line, error.message, error.remedy, place.replace(", field ", ", ")))
+        for each in (error, *error.others):
+            # Such as "flows.yaml:3, flow 'refund', field slots".
+            number, place = re.findall(r"(?s)^(?::(\d+))?(?:, )?(.*)", each.where.removeprefix(str(path)))[0]
+            line = int(number) if number else None
+            report(_fault(path, line, each.message, each.remedy, place.replace(", field ", ", ")))
     return None
 
 

@@ -299,7 +299,13 @@ class InputError(JazzmineError):
 
 
 class FlowError(JazzmineError):
-    """A flow definition cannot be used: bad YAML, a slot with no type, a name taken twice."""
+    """A flow definition cannot be used: bad YAML, a slot with no type, a name taken twice.
+
+    Attributes:
+        others: The other errors of the same flows.
+    """
+
+    others: tuple[FlowError, ...] = ()
 
 
 class DatasetError(JazzmineError):

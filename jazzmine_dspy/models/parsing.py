@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,7 @@ def yaml_line(text: str, path: Iterable[str | int]) -> int:
     """
     import yaml
 
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
-    line = 0
+    node, line = _nodes(text), 0
     for part in path:
         if isinstance(node, yaml.MappingNode):
             pair = next((pair for pair in node.value if pair[0].value == part), None)
@@ -122,6 +122,14 @@ def yaml_line(text: str, path: Iterable[str | int]) -> int:
             break
         line, node = pair[0].start_mark.line, pair[1]
     return int(line) + 1
+
+
+@lru_cache(maxsize=1)
+def _nodes(text: str) -> Any:
+    """The nodes of a YAML text, made once for all errors of a file."""
+    import yaml
+
+    return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def from_toml(text: str) -> dict[str, Any]:

@@ -200,8 +200,8 @@ def with_separators(pattern: str, text: str) -> str | None:
     Where the text can be divided in two ways, it has no such form.
 
     Example:
-        >>> with_separators(r"WS-\\d{4}", "ws 2041"), with_separators(r"WS-\\d{4}", "2041")
-        ('WS-2041', 'WS-2041')
+        >>> with_separators(r"WS-\\d{4}", "ws 2041"), with_separators(r"A\\d{3}", "102")
+        ('WS-2041', 'A102')
         >>> with_separators(r"\\d+-\\d+", "12 34"), with_separators(r"\\d+-\\d+", "1234")
         ('12-34', None)
     """
@@ -220,7 +220,8 @@ def with_separators(pattern: str, text: str) -> str | None:
 def find_with_separators(pattern: str, text: str) -> list[tuple[int, int, str]]:
     """The values within a message that begin with the letters of the pattern: "my ticket is ws 2041"."""
     shape = _shape(pattern)
-    if shape is None or not shape.prefix:
+    # One letter may be a word: "a 102".
+    if shape is None or len(shape.prefix) < 2:
         return []
     spans = search(rf"(?<![\w.])(?:{shape.expression()})(?![\w]|[.,]\d)", text, ignore_case=True)
     values = [(start, end, _written(shape, pattern, text[start:end])) for start, end in spans]
@@ -258,7 +259,10 @@ def _ambiguous(shape: _Shape, bodies: list[str], number: int) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _shape(pattern: str) -> _Shape | None:
-    """The shape of a pattern, or None: it has no separator, alternatives, or parts that refer to others."""
+    """The shape of a pattern, or None: nothing to leave out, alternatives, or parts that refer to others.
+
+    Letters before digits are a body of their own: "A" in ``A\\d{3}``.
+    """
     if re.search(r"\\[1-9AZbBpP]|\(\?(?!:)", pattern):
         return None
     signs, bodies = [""], [""]
@@ -272,10 +276,12 @@ def _shape(pattern: str) -> _Shape | None:
                 bodies.append("")
             signs[-1] += "" if repeated else bare
         else:
+            if len(bodies) == 1 and bodies[0].isalpha() and re.match(r"\\d|\[\d", atom):
+                signs, bodies = [*signs, ""], [*bodies, ""]
             bodies[-1] += atom + repeated
     if (signs == [""] and len(bodies) == 1) or not bodies[-1]:
         return None
-    prefix = bodies[0] if bodies[0].isalpha() and len(bodies[0]) > 1 and len(bodies) > 1 else ""
+    prefix = bodies[0] if bodies[0].isalpha() and len(bodies) > 1 else ""
     return _Shape(tuple(signs), tuple(bodies), prefix)
 
 

@@ -19,7 +19,7 @@ from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext
 from jazzmine_dspy.models.templates import checked_texts, flow_text_problems
 from jazzmine_dspy.models.text import checked_text, did_you_mean
 from jazzmine_dspy.models.turn import FlowView
-from jazzmine_dspy.models.validators import VALIDATORS, unknown_remedy
+from jazzmine_dspy.models.validators import is_usable, unknown_remedy
 
 
 class FlowRegistry(Shared, Mapping[str, Flow]):
@@ -60,6 +60,13 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         about: str | None = None,
         texts: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        if isinstance(flows, Mapping) and isinstance(flows.get("flows"), list):
+            raise FlowError(
+                "This is the content of a file of flows, not its list of flows",
+                where="flows",
+                remedy="Pass the list under its key 'flows', as FlowRegistry(data['flows'], region=…), or read the "
+                "file with FlowRegistry.from_yaml(path).",
+            )
         items = flows.values() if isinstance(flows, Mapping) else flows
         self.agent_id = checked_text(agent_id, field="agent_id")
         self.out_of_scope_share = _share(out_of_scope_share)
@@ -67,7 +74,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
         self.currency = _code(currency, "currency", 3, "EUR")
         self.about = _about(about)
         self.texts = checked_texts(texts)
-        self._flows = _by_name((item, partial(_number, number)) for number, item in enumerate(items, start=1))
+        self._flows = _by_name(((item, partial(_number, n)) for n, item in enumerate(items, start=1)), [])
         content: list[Any] = [flow.checksum() for flow in self._flows.values()]
         self.checksum: str = sha256([*content, self.habits] if self.habits else content)
         """SHA-256 over the content of all flows, in order, and over :attr:`habits` where there are any."""
@@ -128,24 +135,29 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
             raise FlowError(
                 "No list of flows", where=str(where), remedy="Begin the file with 'flows:' and a list."
             )
-        for key in data:
-            if key not in ("flows", *_BESIDE) and not str(key).startswith("x-"):
-                raise FlowError(
-                    f"Unknown key {key!r}",
-                    where=f"{where}:{yaml_line(text, [key])}, field {key}",
-                    remedy=did_you_mean(str(key), ["flows", *_BESIDE]),
-                )
+        errors = [
+            FlowError(
+                f"Unknown key {key!r}",
+                where=f"{where}:{yaml_line(text, [key])}, field {key}",
+                remedy=did_you_mean(str(key), ["flows", *_BESIDE]),
+            )
+            for key in data
+            if key not in ("flows", *_BESIDE) and not str(key).startswith("x-")
+        ]
 
         def place(index: int, loc: Sequence[str | int]) -> str:
             item, number = data["flows"][index], f"number {index + 1}"
             name = item.get("name", number) if isinstance(item, dict) else number
             return f"{where}:{yaml_line(text, ['flows', index, *loc])}, flow {name!r}"
 
-        flows = _by_name((item, partial(place, index)) for index, item in enumerate(data["flows"]))
-        try:
-            return cls(flows.values(), agent_id=agent_id, **{name: data.get(name) for name in _BESIDE})
-        except FlowError as error:
-            raise FlowError(error.message, where=f"{where}, {error.where}", remedy=error.remedy) from error
+        beside: dict[str, Any] = {name: data.get(name) for name in _BESIDE}
+        for name, value in beside.items():
+            try:
+                cls(**{name: value})
+            except FlowError as error:
+                errors.append(FlowError(error.message, where=f"{where}, {error.where}", remedy=error.remedy))
+        flows = _by_name(((item, partial(place, index)) for index, item in enumerate(data["flows"])), errors)
+        return cls(flows.values(), agent_id=agent_id, **beside)
 
     def __getitem__(self, name: str) -> Flow:
         return self._flows[name]
@@ -231,17 +243,38 @@ def _number(number: int, _loc: Sequence[str | int]) -> str:
     return f"flow {number}"
 
 
-def _by_name(items: Iterable[tuple[Any, Place]]) -> dict[str, Flow]:
-    """Flows by name, each with its place for errors."""
+def _by_name(items: Iterable[tuple[Any, Place]], errors: list[FlowError]) -> dict[str, Flow]:
+    """Flows by name, each with its place for errors; ``errors`` are those next to the flows.
+
+    Raises:
+        FlowError: the first error, with all others.
+    """
     flows: dict[str, Flow] = {}
     for item, place in items:
-        flow = _flow(item, place)
-        if flow.name in flows:
-            raise FlowError(
-                f"Flow {flow.name!r} is defined twice", where=place(()), remedy="Rename one of the two."
-            )
-        flows[flow.name] = flow
+        try:
+            flow = _flow(item, place)
+        except FlowError as error:
+            errors += [error, *error.others]
+        else:
+            if flow.name in flows:
+                errors.append(
+                    FlowError(
+                        f"Flow {flow.name!r} is defined twice",
+                        where=place(()),
+                        remedy="Rename one of the two.",
+                    )
+                )
+            flows[flow.name] = flow
+    if errors:
+        for each in errors[1:]:
+            errors[0].add_note(str(each))
+        raise _combined(errors)
     return flows
+
+
+def _combined(errors: Sequence[FlowError]) -> FlowError:
+    errors[0].others = tuple(errors[1:])
+    return errors[0]
 
 
 def _flow(item: Any, place: Place) -> Flow:
@@ -258,18 +291,33 @@ def _flow(item: Any, place: Place) -> Flow:
         try:
             flow = Flow.model_validate(data)
         except ValidationError as error:
-            # A misspelt key that is required is missing, too.
-            first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-            raise _field_error(place, first["loc"], *_explained(first)) from error
-    if problems := list(flow_text_problems(flow)):
-        (loc, what, remedy), *others = problems
-        more = [f"; field {'.'.join(map(str, each[0]))}: {each[1]}" for each in others]
-        raise _field_error(place, loc, f"Flow {flow.name!r}: {what}{''.join(more)}", remedy)
-    for loc, slot in _slots(flow):
-        if slot.validator is not None and slot.validator not in VALIDATORS:
-            message, remedy = f"Unknown validator {slot.validator!r}", unknown_remedy(slot.validator)
-            raise _field_error(place, (*loc, "validator"), message, remedy)
+            raise _combined(
+                [_field_error(place, each["loc"], *_explained(each)) for each in _distinct(error)]
+            ) from error
+    errors = [
+        _field_error(place, loc, f"Flow {flow.name!r}: {what}", remedy)
+        for loc, what, remedy in flow_text_problems(flow)
+    ]
+    errors += [
+        _field_error(
+            place,
+            (*loc, "validator"),
+            f"Unknown validator {slot.validator!r}",
+            unknown_remedy(slot.validator),
+        )
+        for loc, slot in _slots(flow)
+        if slot.validator is not None and not is_usable(slot.validator)
+    ]
+    if errors:
+        raise _combined(errors)
     return flow
+
+
+def _distinct(error: ValidationError) -> list[ErrorDetails]:
+    """The errors of a flow's fields. A misspelt key that is required is missing, too, and stands alone."""
+    errors = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    misspelt = {each["loc"][:-1] for each in errors if each["type"] == "extra_forbidden"}
+    return [each for each in errors if each["type"] != "missing" or each["loc"][:-1] not in misspelt]
 
 
 def _slots(flow: Flow, loc: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Slot]]:

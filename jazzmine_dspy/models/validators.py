@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from jazzmine_dspy._command import COMMAND
 from jazzmine_dspy.models.base import log, start_in_thread
 from jazzmine_dspy.models.errors import DeadlineError, ExtensionError, InputError, format_error
 from jazzmine_dspy.models.extensions import Extensions
@@ -177,11 +178,22 @@ def takes_slots(name: str) -> bool:
     return _validator(name).takes_slots
 
 
+def is_usable(name: str) -> bool:
+    """Whether flows may name a validator: it is registered, or a command runs, which goes on without it."""
+    if name in VALIDATORS:
+        return True
+    if COMMAND.get():
+        log.warning("the validator %r is attached in Python; this command does not run it", name)
+    return COMMAND.get()
+
+
+_NOT_RUN = _Validator(lambda _value: True, takes_slots=False, is_async=False)
+
+
 def _validator(name: str) -> _Validator:
-    try:
-        return VALIDATORS[name]
-    except KeyError:
-        raise ExtensionError(f"Unknown validator {name!r}", remedy=unknown_remedy(name)) from None
+    if not is_usable(name):
+        raise ExtensionError(f"Unknown validator {name!r}", remedy=unknown_remedy(name))
+    return VALIDATORS.get(name, _NOT_RUN)
 
 
 def unknown_remedy(name: str) -> str:

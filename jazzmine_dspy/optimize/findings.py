@@ -196,6 +196,8 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
             )
     if context.previous is not None:
         facts["starts from"] = f"{context.previous.manifest['name']}, {context.previous.sha256[:12]}"
+    if about := context.dataset.flows.about:
+        facts["business"] = about
     return facts | {"ships": state.ships}
 
 

@@ -37,7 +37,10 @@ def _commands(program: Path, dataset: Path, tmp_path: Path) -> list[list[object]
             "conversations.jsonl", '"flows": ["repair_status"]', '"flows": ["repair_statsu"]',
             ("conversations.jsonl:3", "field turns.0.labels.flows.0", "'repair_statsu'"),
         ),
-        ("flows.yaml", "name: fault\n        type: text", "name: fault", ("yaml:19", "'fault' has no type")),
+        (
+            "flows.yaml", "name: fault\n        type: text", "name: fault",
+            ("flows.yaml:", "slots.0.type", "'fault' has no type"),
+        ),
     ],
     ids=["not JSON", "unknown flow", "slot without type"],
 )  # fmt: skip

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy import load
 from jazzmine_dspy.cli.datasets import by_kind
 from jazzmine_dspy.datasets import Problem
+from jazzmine_dspy.models.errors import FlowError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,10 +35,11 @@ def test_a_sound_dataset_passes(run: Any, dataset: Path) -> None:
 @pytest.mark.row("D3")
 def test_problems_are_told_by_kind_with_counts(run: Any, dataset: Path) -> None:
     report = run("datasets", "check", dataset, "--json").json
-    lacking = [one for one in report["problems"] if "has no turn with the command" in one["message"]]
-    assert len(lacking) > 20
+    lacking = [one["field"] for one in report["problems"] if "has no turn with" in one["message"]]
+    assert lacking == ["roles.dev_a", "roles.dev_b", "roles.test", "roles.train"], "one line for each split"
     out = run("datasets", "check", dataset).out
-    assert f"The split … has no turn with the command …: {len(lacking)}, such as\n" in out
+    assert "The split 'test' has no turn with the commands 'affirm', 'ask', " in out
+    assert "'resume_flow' and 1 more. Add turns" in out
     assert "No turn has the command …: 2, such as\n" in out
     assert len(out.splitlines()) <= 30
     assert f"--all prints each of the {len(report['problems'])} problems" in out
@@ -126,7 +129,118 @@ def test_thin_flows_are_warned_of(run: Any, tmp_path: Path) -> None:
     done = run("flows", "check", "flows.yaml", "--json")
     assert done.code == 0
     fields = [problem["field"] for problem in done.json["problems"]]
-    assert fields == ["flow 'pay', examples", "flow 'pay', condition", "flow 'pay', slot 'sum'"]
+    assert fields == ["about", "flow 'pay', examples", "flow 'pay', condition", "flow 'pay', slot 'sum'"]
+    assert "1 flow, 0 errors, 4 warnings" in run("flows", "check", "flows.yaml").out
+
+
+ROUTED = """
+about: a shop
+flows:
+  - name: track_order
+    description: Tell where an order is.
+    condition: There is an order.
+    examples: [where is my order, track my order, has my order been sent]
+    keywords: [order, refund]
+  - name: refund
+    description: Pay money back.
+    condition: The customer wants money back.
+    examples: [I want a refund, give me my money back, please pay me back]
+    keywords: [refund, "  "]
+  - name: staff_refund
+    description: Pay back without asking.
+    condition: Staff only.
+    guards: [{user: {group: staff}}]
+    examples: [refund it now, pay it back now, refund this one]
+"""
+
+
+@pytest.mark.row("F1")
+def test_examples_and_keywords_that_select_another_flow_are_named(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "flows.yaml").write_text(ROUTED.replace("[order, refund]", "[order, refund it]"), "utf-8")
+    report = run("flows", "check", "flows.yaml", "--json").json
+    routed = [(each["field"], each["message"]) for each in report["problems"] if "selects" in each["message"]]
+    assert routed == [("flow 'track_order', keywords", "'refund it' selects 'refund'")]
+    assert report["texts"] == {"all": 13, "run": 9}, "neither a blank keyword nor those of a flow with guards"
+    out = run("flows", "check", "flows.yaml").out
+    assert "about: a shop" in out
+    assert "9 of 13 examples and keywords ran through the base program; those of flows with guards" in out
+    # A keyword of both is no mistake of one.
+    (tmp_path / "flows.yaml").write_text(ROUTED, "utf-8")
+    assert "selects" not in run("flows", "check", "flows.yaml").out
+
+
+def test_of_many_flows_some_are_run(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jazzmine_dspy.cli._flow_problems._MOST_FLOWS", 2)
+    monkeypatch.setattr("jazzmine_dspy.cli._flow_problems._MOST_TEXTS", 4)
+    (tmp_path / "flows.yaml").write_text(ROUTED, "utf-8")
+    assert run("flows", "check", "flows.yaml", "--json").json["texts"] == {"all": 13, "run": 4}
+
+
+WRONG = """\
+abuot: a shop
+region: Great Britain
+flows:
+  - name: a
+    descripton: Do a.
+    slots: [{name: s}, {name: t, type: txt}]
+  - name: b
+    description: Do b.
+  - name: b
+    description: Do b again.
+  - word
+"""
+
+
+@pytest.mark.row("F1")
+def test_all_errors_of_a_file_are_listed_at_once(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "flows.yaml").write_text(WRONG, "utf-8")
+    done = run("flows", "check", "flows.yaml")
+    assert done.code == 2
+    places = [line.split(": ", 1)[1] for line in done.err.splitlines() if line.startswith("  where: ")]
+    assert places == [
+        "flows.yaml:1, field abuot",
+        "flows.yaml, field region",
+        "flows.yaml:5, flow 'a', field descripton",
+        "flows.yaml:6, flow 'a', field slots.0.type",
+        "flows.yaml:6, flow 'a', field slots.1.type",
+        "flows.yaml:9, flow 'b'",
+        "flows.yaml:11, flow 'number 4'",
+    ]
+    report = run("flows", "check", "flows.yaml", "--json").json
+    assert [each["where"] for each in (report["error"], *report["others"])] == places
+    assert report["error"]["remedy"] == "Did you mean 'about'?"
+
+
+VALIDATED = """
+about: a shop
+flows:
+  - name: find_order
+    description: Find an order.
+    condition: There is an order.
+    examples: [find my order, where is my order, look up an order]
+    slots: [{name: code, type: text, pattern: 'A\\d{3}', ask: "Which code?", validator: code_exists}]
+"""
+
+
+@pytest.mark.row("U8")
+def test_commands_go_on_without_a_validator_that_python_attaches(run: Any, dataset: Path) -> None:
+    (dataset / "mine.yaml").write_text(VALIDATED, "utf-8")
+    told = "the validator 'code_exists' is attached in Python; this command does not run it"
+    done = run("flows", "check", dataset / "mine.yaml")
+    assert (done.code, done.err.count(told)) == (0, 1)
+    talk = run("chat", "base", "--flows", dataset / "mine.yaml", stdin="find my order\n102\n")
+    assert talk.code == 0
+    assert "[find_order runs here]" in talk.out
+    assert talk.err.count(told) == 1
+    flows = dataset / "flows.yaml"
+    flows.write_text(
+        flows.read_text("utf-8").replace("type: date", "type: date\n        validator: is_open"), "utf-8"
+    )
+    checked = run("datasets", "check", dataset)
+    assert checked.code == 0
+    assert "'is_open' is attached in Python" in checked.err
+    with pytest.raises(FlowError, match="Unknown validator 'code_exists'"):
+        load("base", flows=dataset / "mine.yaml", bind=False)
 
 
 @pytest.mark.row("S4")
@@ -140,6 +254,7 @@ def test_marks_that_cannot_help_are_warned_of(run: Any, tmp_path: Path) -> None:
 
 
 WRONG_TEXTS = """
+about: a shop
 flows:
   - name: cancel_order
     description: Call off an order.
@@ -164,15 +279,15 @@ def test_texts_that_name_no_slot_are_refused(run: Any, tmp_path: Path) -> None:
     (tmp_path / "flows.yaml").write_text(WRONG_TEXTS, "utf-8")
     done = run("flows", "check", "flows.yaml", "--json")
     assert done.code == 2
-    error = done.json["error"]
-    assert error["message"] == (
-        "Flow 'cancel_order': the text names {ordr_id}, which is not known there; "
-        "field responses.done: the text names {who}, which is not known there; "
-        "field slots.0.ask: the text names {order id}, which is not known there; "
-        "field slots.0.reask: the text names {other}, which is not known there"
-    )
-    assert error["where"] == "flows.yaml:8, flow 'cancel_order', field confirm"
+    error, *others = (done.json["error"], *done.json["others"])
+    assert error["message"] == "Flow 'cancel_order': the text names {ordr_id}, which is not known there"
+    assert error["where"] == "flows.yaml:9, flow 'cancel_order', field confirm"
     assert error["remedy"] == "Did you mean 'order_id'?"
+    assert [each["where"].split()[-1] for each in others] == [
+        "responses.done",
+        "slots.0.ask",
+        "slots.0.reask",
+    ]
 
 
 @pytest.mark.row("F1", "W6")

@@ -15,6 +15,7 @@ from word_embedder import WordEmbedder
 
 KEY = "a-very-secret-key"
 FLOWS = """
+about: a shop
 flows:
   - name: track_order
     description: Tell where an order is.
@@ -117,6 +118,7 @@ def test_examples_of_the_same_words_are_warned_of(run: Any, file: Path) -> None:
     file.write_text(FLOWS.replace("stop it", "'my order: where is?'"), "utf-8")
     report = run("flows", "check", file, "--json").json
     assert report["ok"]
-    [problem] = report["problems"]
+    problem, routed = report["problems"]
+    assert routed["message"] == "'my order: where is?' selects 'track_order'"
     assert (problem["severity"], problem["field"]) == ("warning", "flow 'cancel_order', examples")
     assert "'where is my order' of 'track_order'" in problem["message"]

@@ -76,7 +76,9 @@ def test_the_main_job_without_a_language_model(
     found = done.json
     assert found["shipped"] in ("base", "local")
     assert found["first_line"]
-    assert Path(found["report"]["html"]).is_file()
+    assert "a bicycle shop with a workshop and bikes for hire" in Path(found["report"]["html"]).read_text(
+        "utf-8"
+    )
     assert "train the local decider" in done.err
     written = run("report", "shop", "--json").json
     assert written["first_line"] == found["first_line"]

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
+from jazzmine_dspy import load
 from jazzmine_dspy.models import SLOT_TYPES, Flow, FlowRegistry, ReadingContext, Slot
 from jazzmine_dspy.models.errors import FlowError, JazzmineError
 from jazzmine_dspy.models.registry import reading_context
@@ -205,6 +207,15 @@ def test_a_registry_never_changes_and_follows_no_list() -> None:
 def test_only_flows_and_mappings_are_flows(item: Any) -> None:
     with pytest.raises(FlowError, match=f"{type(item).__name__} is not a flow.*flow 1"):
         FlowRegistry([item])
+
+
+def test_the_content_of_a_file_is_not_its_list_of_flows() -> None:
+    data = yaml.safe_load("about: a shop\nflows: [{name: a, description: Do a.}]")
+    with pytest.raises(FlowError, match=r"FlowRegistry\(data\['flows'\], region=…\).*from_yaml"):
+        FlowRegistry(data)
+    with pytest.raises(FlowError, match="key 'flows'"):
+        load("base", flows=data)
+    assert list(FlowRegistry({"flows": {"name": "flows", "description": "Do flows."}})) == ["flows"]
 
 
 @pytest.mark.parametrize(

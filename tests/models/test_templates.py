@@ -71,7 +71,10 @@ def test_a_subflow_has_names_of_its_own_and_all_wrong_texts_are_told_at_once() -
         FlowRegistry([whole])
     assert "field subflows.0.confirm" in refused.value.where
     assert "{whole}" in refused.value.message
-    assert "field subflows.0.responses.done: the text names {x}" in refused.value.message
+    [other] = refused.value.others
+    assert "the text names {x}" in other.message
+    assert "field subflows.0.responses.done" in other.where
+    assert refused.value.__notes__ == [str(other)], "a traceback has it"
 
 
 @pytest.mark.row("S3")
