@@ -19,8 +19,6 @@ import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from jazzmine_dspy._command import COMMAND
-
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -145,6 +143,8 @@ def output() -> Output:
 def session(as_json: bool) -> Iterator[Output]:
     """Hold stdout free for the document while a command runs; logs and warnings go to stderr, each once."""
     global _current
+    from jazzmine_dspy.models.validators import COMMAND
+
     out, before = Output(as_json, sys.stdout), _current
     handler = _Handler(out)
     logger = logging.getLogger("jazzmine_dspy")

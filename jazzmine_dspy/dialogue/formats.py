@@ -17,7 +17,6 @@ _MOMENT = re.compile(rf"(\d{{4}}-\d\d-\d\d)(?:[T ]{_TIME})?|{_TIME}")
 _PATTERNS = {"date": "long", "moment": "long", "weekday": "EEEE"} | {
     n: n for n in ("day", "short", "long", "full")
 }
-_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(?: ([A-Z]{3}))?")
 _UNITS = (
     {"Y": "year", "M": "month", "W": "week", "D": "day"},
     {"H": "hour", "M": "minute", "S": "second"},
@@ -98,26 +97,23 @@ def _cldr(locale: str, region: str) -> Any:
 def _form_of(value: Any) -> str:
     if isinstance(value, int | float):
         return "number"
-    amount = _AMOUNT.fullmatch(str(value))
-    return "money" if amount and amount[2] else "moment"
+    return "money" if re.fullmatch(r"-?[\d.]+ [A-Z]{3}", str(value)) else "moment"
 
 
 def _written(text: str, form: str, currency: str, cldr: Any) -> str:
     """A value in words; "" where it has not the form of one."""
     from babel import dates, lists, numbers, units
 
-    amount, moment = _AMOUNT.fullmatch(text), _MOMENT.fullmatch(text)
-    if form in ("number", "money") and amount:
-        number, code = Decimal(amount[1]), amount[2] or currency
+    moment = _MOMENT.fullmatch(text)
+    if form in ("number", "money"):
+        written, _, named = text.partition(" ")
+        number, code = Decimal(written), named or currency
         if form == "money" and code in cldr.currencies:
             return str(numbers.format_currency(number, code, locale=cldr))
-        return (
-            ""
-            if amount[2]
-            else str(
-                numbers.format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False)
-            )
-        )
+        if named:
+            return ""
+        plain = numbers.format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False)
+        return str(plain)
     if form == "duration":
         days, _, clock = text.removeprefix("P").partition("T")
         parts = [

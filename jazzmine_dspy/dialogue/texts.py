@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +25,6 @@ from jazzmine_dspy.models.templates import FIELD, default_texts, is_result
 LONGEST_RESULT = 300
 """Characters that a part of a result may have in a text."""
 
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _GAP = re.compile(r"\s+")
 _BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
 _TAG = re.compile(r"<(?:!--.*?--|[/!]?[a-z][^<>]*)>", re.IGNORECASE | re.DOTALL)
@@ -200,9 +200,11 @@ def title(flow: Flow) -> str:
 
 def _isolated(value: str, text: str) -> str:
     """A value from right to left in a text from left to right, marked so that neither disturbs the other's order."""
-    return (
-        f"\u2068{value}\u2069" if _RIGHT_TO_LEFT.search(value) and not _RIGHT_TO_LEFT.search(text) else value
-    )
+    return f"\u2068{value}\u2069" if _is_right_to_left(value) and not _is_right_to_left(text) else value
+
+
+def _is_right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(sign) in ("R", "AL") for sign in text)
 
 
 def join(*texts: str) -> str:

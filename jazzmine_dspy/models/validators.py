@@ -6,16 +6,19 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from jazzmine_dspy._command import COMMAND
 from jazzmine_dspy.models.base import log, start_in_thread
 from jazzmine_dspy.models.errors import DeadlineError, ExtensionError, InputError, format_error
 from jazzmine_dspy.models.extensions import Extensions
 from jazzmine_dspy.models.text import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+COMMAND: ContextVar[bool] = ContextVar("jazzmine_command", default=False)
+"""Whether a command of the command line runs: it imports no module of a project, and so knows no validators of it."""
 
 VALIDATION_DEADLINE = 2.0
 """Seconds that a validator may take."""

@@ -248,7 +248,9 @@ def test_marks_that_cannot_help_are_warned_of(run: Any, tmp_path: Path) -> None:
     flow = "  - {{name: {0}, description: Do {0}., condition: c, never_miss: true{1},\n" \
            "     examples: [{0} one, {0} two, {0} three]}}\n"  # fmt: skip
     guard = ", guards: [{status: [idle]}]"
-    (tmp_path / "flows.yaml").write_text(f"flows:\n{flow.format('a', guard)}{flow.format('b', '')}", "utf-8")
+    (tmp_path / "flows.yaml").write_text(
+        f"about: a shop\nflows:\n{flow.format('a', guard)}{flow.format('b', '')}", "utf-8"
+    )
     fields = [one["field"] for one in run("flows", "check", "flows.yaml", "--json").json["problems"]]
     assert fields == ["flows, never_miss", "flow 'a', never_miss"]
 

@@ -52,7 +52,7 @@ def test_from_a_database_to_a_dataset(url: str, run: Any) -> None:
     assert run("datasets", "check", "made").code == 0
     again = run(*where)
     assert again.code == 2
-    assert "candidates already" in again.err
+    assert "already has candidates" in again.err
 
 
 @pytest.mark.row("D6")
@@ -60,7 +60,7 @@ def test_from_a_database_to_a_dataset(url: str, run: Any) -> None:
     ("options", "told"),
     [
         ((), "name --agent, --user or --conversation"),
-        (("--agent", "nobody"), "No conversation with a user's message"),
+        (("--agent", "nobody"), "has a message of a user"),
         (("--agent", "shop", "--no-redact", "--redact-slot", "name"), "needs redaction"),
     ],
 )

@@ -12,8 +12,7 @@ from jazzmine_dspy.program.heads.acts.compose import compose
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text, is_talk
 from jazzmine_dspy.program.heads.acts.model import ACTS
 from jazzmine_dspy.program.heads.acts.named import texts_in
-from jazzmine_dspy.program.heads.acts.readings import lone_number
-from jazzmine_dspy.program.heads.acts.scene import Scene
+from jazzmine_dspy.program.heads.acts.readings import Scene, lone_number
 
 FLOWS = FlowRegistry(
     [

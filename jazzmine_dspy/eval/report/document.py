@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.eval.evaluation import WHOLE_TURN
 from jazzmine_dspy.eval.reliability import confusions, reliability
-from jazzmine_dspy.eval.report import markdown, page
+from jazzmine_dspy.eval.report import markdown
+from jazzmine_dspy.eval.report.charts import TEMPLATES
 from jazzmine_dspy.eval.report.model import Report, System
-from jazzmine_dspy.eval.report.shown import HEADLINE, shown
+from jazzmine_dspy.eval.report.sections import sections
+from jazzmine_dspy.eval.report.shown import DASH, HEADLINE, VERDICTS, resolve, shown
 from jazzmine_dspy.eval.wrong_turns import wrong_turns
 from jazzmine_dspy.models.errors import InputError
 
@@ -141,7 +143,7 @@ def write_document(data: dict[str, Any], folder: str | Path) -> Paths:
     folder = Path(folder)
     paths = Paths(folder / "report.html", folder / "report.md", folder / "report.json")
     texts = (
-        page.render(data),
+        _page(data),
         markdown.render(data),
         json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
     )
@@ -210,3 +212,16 @@ def terminal_table(report: Report) -> Table:
         cells.append(Text(shown(usage["prompt_tokens_per_turn"], "tokens"), style=style))
         table.add_row(*cells)
     return table
+
+
+def _page(data: dict[str, Any]) -> str:
+    """The document as one HTML page: no script, no outside file, light or dark as the reader's system is."""
+    return TEMPLATES.get_template("page.html.j2").render(
+        data=data,
+        at=f"/systems/{data['shipped']}",
+        sections=sections(data),
+        resolve=resolve,
+        shown=shown,
+        dash=DASH,
+        verdicts=VERDICTS,
+    )

@@ -32,8 +32,15 @@ from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.given import Values
-from jazzmine_dspy.program.heads.acts.readings import free_text, named_most, stem, values_in, whole_value
-from jazzmine_dspy.program.heads.acts.scene import Scene, meant
+from jazzmine_dspy.program.heads.acts.readings import (
+    Scene,
+    free_text,
+    meant,
+    named_most,
+    stem,
+    values_in,
+    whole_value,
+)
 from jazzmine_dspy.program.undoing import UNDOING, undoes
 
 _ALONE = {

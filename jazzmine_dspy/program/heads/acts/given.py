@@ -33,19 +33,21 @@ from jazzmine_dspy.program.heads.acts.questions import (
     without_talk,
 )
 from jazzmine_dspy.program.heads.acts.readings import (
+    Scene,
     counts_several,
     free_text,
     is_day,
     lone_number,
+    meant,
     named_boolean,
     named_number,
     part_value,
     place_of,
+    telling,
     values_in,
     whole_value,
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
-from jazzmine_dspy.program.heads.acts.scene import Scene, meant, telling
 from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
 from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of

@@ -15,7 +15,7 @@ from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import Confirming, Turn
 from jazzmine_dspy.program.heads.acts import view
 from jazzmine_dspy.program.heads.acts.compose import acts_on, compose
-from jazzmine_dspy.program.heads.acts.scene import Scene
+from jazzmine_dspy.program.heads.acts.readings import Scene
 from jazzmine_dspy.program.ports import Floats, HeadInput, HeadOutput, HeadState
 
 ACTS = (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
+from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.language import is_correction, is_english, is_negated
 from jazzmine_dspy.models.slot_types.calendar.context import relates
 from jazzmine_dspy.models.slot_types.numbers import PEOPLE, count_apart, is_measure, numbers
@@ -21,6 +22,7 @@ from jazzmine_dspy.models.slots import (
     pattern_matches,
 )
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.models.turn import Turn
 
 _AROUND = re.compile(
     r"^(?:(?:it'?s|it is|its|that'?s|that is|that would be|this is|i'?m|i am|my name is|the name is|name is|call it|"
@@ -346,3 +348,44 @@ def named_most(text: str, told: Sequence[tuple[str, str]]) -> str | None:
 def stem(word: str) -> str:
     """The beginning of a word, by which its forms are compared."""
     return word.removesuffix("'s")[:5].rstrip("s") if len(word) > 3 else word
+
+
+class Scene(NamedTuple):
+    """What commands are made of, besides the acts.
+
+    Args:
+        turn: The turn.
+        tasks: Flows by name: the running one, those that start, and those set aside.
+        starting: Names of the flows that start.
+        at: Where and when values are read.
+    """
+
+    turn: Turn
+    tasks: Mapping[str, Flow]
+    starting: Sequence[str]
+    at: ReadingContext
+
+    @property
+    def running(self) -> Flow | None:
+        """The running flow, where the registry knows it."""
+        return self.tasks.get(self.turn.flow or "")
+
+    @property
+    def awaited(self) -> Slot | None:
+        """The slot that was asked for."""
+        flow = self.running
+        return flow.slot(self.turn.awaiting) if flow is not None and self.turn.awaiting else None
+
+
+def meant(turn: Turn, slots: Sequence[Slot]) -> str | None:
+    """The slot whose name, description or value the message says."""
+    told = [
+        (s.name, f"{s.name.replace('_', ' ')} {s.type} {s.description} {turn.slots.get(s.name)}")
+        for s in slots
+    ]
+    return named_most(turn.text, told)
+
+
+def telling(slot: Slot) -> tuple[bool, bool, bool]:
+    """Which of several slots a value belongs to: those first whose type tells more of it, then those needed."""
+    return slot.type not in ("phone", "email"), slot.type == "number", not slot.required
