@@ -115,7 +115,7 @@ def test_an_evaluation_from_a_recording(
 
     # Another prompt: its answers are not there, and none of the old ones is used.
     flows = (dataset / "flows.yaml").read_text("utf-8")
-    (dataset / "flows.yaml").write_text(f"about: bicycles\n{flows}", "utf-8")
+    (dataset / "flows.yaml").write_text(flows.replace("about: ", "about: bicycles, ", 1), "utf-8")
     stale = evaluate("recording:kept", "--json", "--report", "stale")
     assert stale.code == 1
     assert set(stale.json) == {"stale", "recording"}

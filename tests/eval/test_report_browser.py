@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine_dspy.eval.report.page import render
+from jazzmine_dspy.eval.report.document import page
 
 pytestmark = pytest.mark.row("V4")
 
@@ -34,7 +34,7 @@ def test_a_browser_shows_the_page(tmp_path: Path, width: int) -> None:
         smallest: Math.min(...texts.map(parseFloat)),
       });
     """
-    held = escape(render(json.loads(SHIPPED.read_text("utf-8"))))
+    held = escape(page(json.loads(SHIPPED.read_text("utf-8"))))
     frame.write_text(
         f'<!doctype html><body><iframe style="border:0;width:{width}px;height:900px" srcdoc="{held}"></iframe>'
         f"<script>window.onload = () => {{ {look} }};</script>",

@@ -143,7 +143,7 @@ def write_document(data: dict[str, Any], folder: str | Path) -> Paths:
     folder = Path(folder)
     paths = Paths(folder / "report.html", folder / "report.md", folder / "report.json")
     texts = (
-        _page(data),
+        page(data),
         markdown.render(data),
         json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
     )
@@ -214,7 +214,7 @@ def terminal_table(report: Report) -> Table:
     return table
 
 
-def _page(data: dict[str, Any]) -> str:
+def page(data: dict[str, Any]) -> str:
     """The document as one HTML page: no script, no outside file, light or dark as the reader's system is."""
     return TEMPLATES.get_template("page.html.j2").render(
         data=data,

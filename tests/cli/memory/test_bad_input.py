@@ -16,7 +16,7 @@ pytestmark = pytest.mark.row("W19")
     [
         (["show", ""], "0 characters"),
         (["show", "--quarantined", "x" * 1001], "1,001 characters"),
-        (["show", "c1", "--prefix", "{}"], "no prefix"),
+        (["show", "c1", "--prefix", "{}"], "cannot be a prefix"),
         (["show", "c1", "--records", "soni"], "--records"),
         (["show", "{c1}", "--records", "jazzmine"], "without braces"),
     ],

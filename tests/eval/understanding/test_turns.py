@@ -46,7 +46,7 @@ def test_each_turn_follows_the_expected_conversation(suite: Any) -> None:
     assert second.turn.confirming is not None
     assert (fourth.turn.awaiting, fourth.turn.paused) == ("card", ("borrow_book",))
     assert fourth.turn.history[-1].text == "Which card?"
-    assert last.turn.history[-1].text == "Lend Emma until 2026-06-02?"
+    assert last.turn.history[-1].text == "Lend Emma until 2 June 2026?"
     assert [each.opening for each in turns] == [True, *[False] * 4, True, False, True, True]
 
 

@@ -127,7 +127,7 @@ def test_asking_again_is_not_asking_anew() -> None:
 def test_a_question_belongs_to_the_flow_that_runs() -> None:
     state = asked()
     for other in ({"flow_name": "pay"}, {"flow_id": "f2"}):
-        with pytest.raises(StateError, match="not of the one that runs"):
+        with pytest.raises(StateError, match="not of the running flow"):
             ops.request_confirmation(state, PendingConfirmation(action_description="?", **other))  # type: ignore[arg-type]
 
 

@@ -41,7 +41,7 @@ def test_all_keys_of_a_conversation_are_in_one_slot_and_of_no_other(ids: list[st
 
 @pytest.mark.parametrize("prefix", ["", "a{b", "a}b"])
 def test_a_prefix_may_not_choose_the_slot(prefix: str) -> None:
-    with pytest.raises(InputError, match="no prefix"):
+    with pytest.raises(InputError, match="cannot be a prefix"):
         RedisWorkingMemoryStore(prefix=prefix)
 
 
