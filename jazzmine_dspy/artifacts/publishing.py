@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.manifest import MANIFEST, read_checked
+from jazzmine_dspy.artifacts.manifest import MANIFEST, read_checked, unreplaced
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, format_error
 
@@ -36,7 +36,8 @@ def find(name: str | Path) -> Path:
     source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
     for place in places:
-        with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
+        # OSError and ValueError: no path at all, too long, or with a NUL
+        with contextlib.suppress(OSError, ValueError), unreplaced(place):
             if (place / MANIFEST).is_file():
                 return place
     remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
