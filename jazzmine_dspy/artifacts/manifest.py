@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +41,23 @@ def is_secret(name: str, value: Any) -> bool:
     """Whether a setting of a language model is never stored: a key, or an address that may carry one."""
     address = isinstance(value, str) and re.search(r"://[^/]*@|://.*\?", value) is not None
     return address or _SECRET.search(name) is not None
+
+
+@contextlib.contextmanager
+def unreplaced(folder: Path) -> Iterator[None]:
+    """Context in which no other save replaces the program in a folder. Do not nest it.
+
+    It locks the folder above, which needs no right to write there. A system that cannot lock folders goes on without.
+    """
+    with contextlib.ExitStack() as stack:
+        # ImportError: Windows has no fcntl. ValueError and RuntimeError: the name leads nowhere.
+        with contextlib.suppress(ImportError, OSError, ValueError, RuntimeError):
+            import fcntl
+
+            handle = os.open(folder.resolve().parent, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def read_file(folder: Path, name: str) -> bytes:
@@ -141,6 +160,13 @@ def read_checked(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     Raises:
         ArtifactError: as :func:`read_manifest`.
     """
+    with contextlib.suppress(ArtifactError):
+        return _checked(folder)
+    with unreplaced(folder):  # another process may have replaced the program between two files
+        return _checked(folder)
+
+
+def _checked(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     path = folder / MANIFEST
     raw = read_file(folder, MANIFEST)
     manifest = _parsed(raw, path)

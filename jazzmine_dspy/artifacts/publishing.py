@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine_dspy.artifacts.manifest import MANIFEST, read_checked
+from jazzmine_dspy.artifacts.manifest import MANIFEST, read_checked, unreplaced
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, format_error
 
@@ -36,7 +36,8 @@ def find(name: str | Path) -> Path:
     source = Path(str(resources.files("jazzmine_dspy"))).parent / "optimize" / "programs" / text
     places = [Path(name), Path("optimize/programs") / text, packaged, source]
     for place in places:
-        with contextlib.suppress(OSError, ValueError):  # no path at all: too long, or with a NUL
+        # OSError and ValueError: no path at all, too long, or with a NUL
+        with contextlib.suppress(OSError, ValueError), unreplaced(place):
             if (place / MANIFEST).is_file():
                 return place
     remedy = "Name a folder with a manifest.json; 'jazzmine-dspy optimize RECIPE' makes one."
@@ -53,8 +54,10 @@ def download(address: str) -> Path:
     """The folder behind ``models:/…``, ``runs:/…`` or ``mlflow-artifacts:/…``: brought here, or where it is kept.
 
     Raises:
-        ArtifactError: MLflow has nothing there, or cannot be reached.
+        ArtifactError: the address is not complete, MLflow has nothing there, or cannot be reached.
     """
+    if address.startswith("models:/"):
+        _check_address(address)
     with client_of(None, address) as client:
         from mlflow.artifacts import download_artifacts
 
@@ -68,6 +71,23 @@ def download(address: str) -> Path:
         # Where the files are on this machine, their own place is answered, and nothing is copied.
         place = None if source.startswith(("file:", "/")) else tempfile.mkdtemp(prefix="jazzmine-")
         return Path(download_artifacts(artifact_uri=source, dst_path=place, tracking_uri=uri))
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address of the registry that names no version of a program."""
+    name, sign, version = re.split("([@/])|$", address.removeprefix("models:/"), maxsplit=1)
+    if not name.strip():
+        problem = "The address names no program"
+    elif not (version or "").strip():
+        problem = "The address names neither a version nor an alias"
+    elif sign == "/" and not re.fullmatch(r"\d+|latest", version, re.IGNORECASE):
+        problem = f"{version[:200]!r} is not a version; a name takes no '/', and stages are not supported"
+    else:
+        return
+    raise ArtifactError(
+        problem, where=address[:200],
+        remedy="Name a version or an alias: models:/NAME/3, models:/NAME/latest or models:/NAME@champion.",
+    )  # fmt: skip
 
 
 def store_uri(uri: str | None = None) -> str:

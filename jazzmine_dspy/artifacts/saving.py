@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from jazzmine_dspy.artifacts.loading import heads_to_files
-from jazzmine_dspy.artifacts.manifest import MANIFEST, is_secret, manifest_of, pretty
+from jazzmine_dspy.artifacts.manifest import MANIFEST, is_secret, manifest_of, pretty, unreplaced
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.prompts import states_of
@@ -90,14 +90,25 @@ def save(
     files["run.json"] = pretty(dict(run or {}))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        place = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        new, old = place / "new", place / "old"
         try:
+            new.mkdir()
             for file, content in files.items():
-                (fresh / file).write_bytes(content)
-            fresh.chmod(0o755)
-            _swap(fresh, folder)
+                (new / file).write_bytes(content)
+            new.chmod(0o755)
+            # A crash between the two renames leaves the old program in the hidden folder.
+            with unreplaced(folder):
+                if folder.exists():
+                    folder.rename(old)
+                try:
+                    new.rename(folder)
+                except OSError:
+                    if old.exists():
+                        old.rename(folder)
+                    raise
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(place, ignore_errors=True)
     except OSError as error:
         raise ArtifactError(
             f"Cannot write the program: {error.strerror}",
@@ -142,29 +153,14 @@ def check_target(folder: str | Path) -> None:
         ArtifactError: the folder exists, is not empty and holds no program, or it is the working folder.
     """
     folder = Path(folder)
-    if folder.resolve() == Path.cwd().resolve() or (folder.exists() and not folder.is_dir()):
-        raise ArtifactError(
-            "A program needs a folder of its own", where=str(folder), remedy="Name another --out."
-        )
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
-        raise ArtifactError(
-            "The folder contains something other than a program, which would be lost",
-            where=str(folder),
-            remedy="Name another --out, or empty it.",
-        )
-
-
-def _swap(fresh: Path, folder: Path) -> None:
-    """Put the new folder in the place of the one there; a crash between leaves the old one next to it."""
-    if not folder.exists():
-        fresh.rename(folder)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent)) / folder.name
-    folder.rename(old)
-    try:
-        fresh.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    finally:
-        shutil.rmtree(old.parent, ignore_errors=True)
+    with unreplaced(folder):
+        if folder.resolve() == Path.cwd().resolve() or (folder.exists() and not folder.is_dir()):
+            raise ArtifactError(
+                "A program needs a folder of its own", where=str(folder), remedy="Name another --out."
+            )
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+            raise ArtifactError(
+                "The folder contains something other than a program, which would be lost",
+                where=str(folder),
+                remedy="Name another --out, or empty it.",
+            )

@@ -68,8 +68,10 @@ def split(
     from jazzmine_dspy.datasets import ROLES, write_splits
     from jazzmine_dspy.datasets.split import default_fractions, divide, group, roles_hash
 
-    conversations, sound, current = _current_roles(folder)
+    conversations, sound, current, doubles = _current_roles(folder)
     given, fixed = _fractions(shares) if shares else None, current if keep else {}
+    for message in doubles if keep else ():
+        output().warn(f"{message} in splits.json: 'test' is kept if it is one of them, else the first one")
     roles = divide(conversations, seed=seed, fractions=given, fixed=fixed)
     fractions = given or default_fractions(len(conversations))
     path = write_splits(folder, roles, seed=seed, replace=replace or keep or not sound)
@@ -92,10 +94,10 @@ def split(
             output().warn(f"the split {role!r} is empty: there are too few conversations")
 
 
-def _current_roles(folder: Path) -> tuple[list[LabelledConversation], bool, dict[str, Role]]:
-    """The conversations, whether their splits are sound, and the roles that ``splits.json`` gives them.
+def _current_roles(folder: Path) -> tuple[list[LabelledConversation], bool, dict[str, Role], list[str]]:
+    """The conversations, whether their splits are sound, the roles that they give, and messages on double roles.
 
-    The hash of the file may be wrong; of two roles of a name the first counts.
+    The hash of the file may be wrong. Of two roles of a name, ``test`` counts, else the first one.
     """
     from jazzmine_dspy.datasets.reader import read
     from jazzmine_dspy.datasets.schema import SPLITS_FILE
@@ -111,8 +113,9 @@ def _current_roles(folder: Path) -> tuple[list[LabelledConversation], bool, dict
 
     reading = read(folder, report)
     if not path.exists():
-        return reading.conversations, False, {}
-    return reading.conversations, not faults, reading.roles
+        return reading.conversations, False, {}, []
+    doubles = [fault.message for fault in faults if "has two roles" in fault.message]
+    return reading.conversations, not faults, reading.roles, doubles
 
 
 def _fractions(text: str) -> dict[Role, float]:

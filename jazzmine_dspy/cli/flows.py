@@ -109,6 +109,13 @@ def sync(
     from jazzmine_dspy.models.errors import InputError
     from jazzmine_dspy.models.registry import FlowRegistry
 
+    if memory == ":memory:":
+        raise InputError(
+            "Flows in ':memory:' would be lost when this command ends",
+            where="--memory",
+            remedy="Name a Qdrant server, such as http://localhost:6333. In Python, sync them to ':memory:' when the "
+            "process starts.",
+        )
     key = os.environ.get(api_key_env, "")
     if api_key_env != _KEY and not key:
         problem = f"The environment variable {api_key_env} is not set"

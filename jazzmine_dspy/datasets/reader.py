@@ -180,7 +180,8 @@ def _roles(reading: Reading, ids: set[str], report: Report) -> None:
                 message = f"{name!r} has two roles" if name in found else f"There is no conversation {name!r}"
                 remedy = "Write the splits again with `datasets split`."
                 report(_fault(path, _line(text, name), message, remedy, f"roles.{role}"))
-            found.setdefault(name, role)
+            # A conversation of the test part stays there, whatever else is said of it.
+            found[name] = role if role == "test" else found.get(name, role)
     for name in sorted(ids - found.keys()):
         file, line = reading.path / CONVERSATIONS_FILE, reading.lines.get(name)
         report(

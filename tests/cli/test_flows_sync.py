@@ -122,3 +122,15 @@ def test_examples_of_the_same_words_are_warned_of(run: Any, file: Path) -> None:
     assert routed["message"] == "'my order: where is?' selects 'track_order'"
     assert (problem["severity"], problem["field"]) == ("warning", "flow 'cancel_order', examples")
     assert "'where is my order' of 'track_order'" in problem["message"]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_memory_that_ends_with_the_command_is_refused(
+    run: Any, file: Path, options: tuple[str, ...]
+) -> None:
+    done = run("flows", "sync", file, "--memory", ":memory:", *options, "--json")
+    assert done.code == 2
+    error = done.json["error"]
+    assert "would be lost" in error["message"]
+    assert error["where"] == "--memory"
+    assert "http://localhost:6333" in error["remedy"]

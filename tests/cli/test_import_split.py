@@ -78,6 +78,18 @@ def test_an_edit_is_taken_over_and_new_conversations_are_divided(run: Any, datas
     assert len([name for name in roles if name.startswith("new-")]) == 4
 
 
+def test_of_two_roles_test_is_kept_with_a_warning(run: Any, dataset: Path) -> None:
+    data = splits(dataset)
+    name = data["roles"]["test"][0]
+    data["roles"]["train"].append(name)
+    (dataset / "splits.json").write_text(json.dumps(data), "utf-8")
+    done = run("datasets", "split", dataset, "--keep")
+    assert done.code == 0
+    assert f"'{name}' has two roles in splits.json: 'test' is kept" in done.err
+    assert load_dataset(dataset).roles[name] == "test"
+    assert splits(dataset)["roles"]["train"].count(name) == 0
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"roles": {"train": 3}}', '{"roles": null}'])
 def test_broken_splits_are_written_anew(content: str, run: Any, dataset: Path) -> None:
     (dataset / "splits.json").write_text(content, "utf-8")

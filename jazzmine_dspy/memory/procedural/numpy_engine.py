@@ -19,6 +19,7 @@ from jazzmine_dspy.memory.procedural.engine import (
     Hit,
     Point,
     Query,
+    dimension_error,
 )
 
 
@@ -62,7 +63,13 @@ class NumpyEngine(Engine):
         ]
 
     def upsert(self, spec: CollectionSpec, points: Sequence[Point]) -> None:
-        """Write points; an id that exists is replaced."""
+        """Write points; an id that exists is replaced.
+
+        Raises:
+            DimensionError: A vector has another length than those of the collection. Nothing is written.
+        """
+        for length in {len(point.dense) for point in points} - {spec.size}:
+            raise dimension_error(spec, f"{length} in a new point", self.where)
         with self._lock:
             self._points[spec.name] |= {point.id: point for point in points}
             self._tables.pop(spec.name, None)

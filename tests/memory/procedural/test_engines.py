@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import qdrant_server
+from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, Point, Query
 from jazzmine_dspy.memory.procedural.numpy_engine import NumpyEngine
 from jazzmine_dspy.memory.procedural.qdrant_engine import open_server
@@ -115,3 +116,13 @@ def test_threads(engine: Engine) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert len(held(engine)) == 120
+
+
+def test_a_vector_of_another_length_is_refused_when_it_is_written() -> None:
+    engine = NumpyEngine()
+    engine.upsert(LAYOUT, [point(1)])
+    wrong = point(2)._replace(dense=vector("my order")[:-1])
+    with pytest.raises(DimensionError, match=rf"'flows' has other vectors: {SIZE - 1} in a new point"):
+        engine.upsert(LAYOUT, [point(3), wrong])
+    assert [*held(engine)] == [point(1).id]
+    assert len(engine.search(LAYOUT, [Query(dense=vector("my order"))], limit=9)[0]) == 1
