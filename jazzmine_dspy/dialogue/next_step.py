@@ -297,6 +297,8 @@ class NextStepPolicy(CommandApplier):
             # The last reply may have been the one before a flow ran, without the offer.
             return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
         step = pending_question(self.state, self.registry)
+        if step is None and self.talk == "chitchat" and (offer := self._offer_again()):
+            return offer
         if step is not None and step.kind == "run_flow":
             return step
         if step is None:
@@ -315,6 +317,8 @@ class NextStepPolicy(CommandApplier):
         running = self.state.active_flow
         awaited = running.awaiting if running is not None and running is self.flow_before else None
         step = pending_question(self.state, self.registry, confirmed=self._confirmed)
+        if step is None and not self.done_anything and (again := self._offer_again()):
+            return again.model_copy(update={"text": join(self.speech.say("unclear"), again.text)})
         if step is None:
             clear = self.done_anything or self.talk == "complaint"
             step = offer or NextStep(
@@ -322,11 +326,28 @@ class NextStepPolicy(CommandApplier):
                 text=self.speech.say("idle" if clear else "lost"),
                 question=self.speech.say("idle"),
             )
-        if self.done_anything:
+        if self.done_anything or (running is not None and self._chose_running):
             return step
         if running is not None and awaited is not None and (step.kind, step.slot) == ("ask_slot", awaited):
             return self._ask_in_vain(running, awaited)
         return questions.rephrase(self.state, step, self.speech, self._flow())
+
+    def _offer_again(self) -> NextStep | None:
+        """The offer to go back to a flow once more, since it was not answered; None the third time."""
+        waiting = find_paused(self.state, self.offered) if self.offered else None
+        if waiting is None:
+            return None
+        step = offer_to_resume(waiting, self.registry, self.at.locale)
+        if self.state.question_counts.get(questions.question_of(self.state, step) or "", 0) > 1:
+            return None
+        return step
+
+    @property
+    def _chose_running(self) -> bool:
+        """Whether the message answers which flow is meant, and starts no other than the one that runs."""
+        record = self.decision.stages.get("select")
+        chose = record is not None and record.source == "rule"
+        return chose and not self.commands and bool(questions.clarifying(self.state))
 
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""

@@ -77,6 +77,7 @@ class Stance(NamedTuple):
         refuses: Whether it says no.
         leaves: Whether it gives up the task.
         whole: Whether it says nothing else.
+        negates: Whether a clause refuses to refuse, or to give up the task: "don't drop it".
     """
 
     agrees: bool = False
@@ -84,6 +85,7 @@ class Stance(NamedTuple):
     refuses: bool = False
     leaves: bool = False
     whole: bool = False
+    negates: bool = False
 
 
 class _Question(NamedTuple):
@@ -181,14 +183,12 @@ def _answer(
         if not is_question
     ]
     if not OPPOSING.isdisjoint(kinds):
+        if not _AGREEING.isdisjoint(kinds):
+            return Stance()
         leaves = _says(said, "leave")
         whole = not asks and kinds.isdisjoint(("", _TOPIC, "against"))
-        is_clear = _AGREEING.isdisjoint(kinds)
-        return (
-            Stance(refuses=_says(said, "no") and not leaves, leaves=leaves, whole=whole)
-            if is_clear
-            else Stance()
-        )
+        negates = any("no" in clause and clause.count("no") + clause.count("leave") > 1 for clause in said)
+        return Stance(False, False, _says(said, "no") and not leaves, leaves, whole, negates)
     plain = [clause for clause in said if clause and _AGREEING.issuperset(clause)]
     says_action = any(_ACTION in clause for clause in plain)
     is_known = not any("" in clause for clause in said)

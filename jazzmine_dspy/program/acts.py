@@ -105,7 +105,7 @@ def _answer(turn: Turn) -> list[Command] | None:
         said = stance(turn.text, offered)
         if said.whole and said.agrees:
             return [ResumeFlow(flow=offered)]
-        if said.whole and (said.refuses or said.leaves):
+        if said.whole and (said.refuses or said.leaves) and not said.negates:
             return [CancelFlow(flow=offered)]
     told = turn.stance
     if told is None or not told.whole:

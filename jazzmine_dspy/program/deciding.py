@@ -17,6 +17,7 @@ import dspy
 from jazzmine_dspy.lm.dspy_api import ACTIVE_CALL_ID
 from jazzmine_dspy.models import STAGES, Turn, TurnDecision
 from jazzmine_dspy.models.base import log
+from jazzmine_dspy.models.commands import Command, Deny
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.models.language import warn_unsupported_language
 from jazzmine_dspy.program.bindings import BUILT_IN
@@ -34,7 +35,7 @@ from jazzmine_dspy.program.finish import finish, unread, with_causes
 from jazzmine_dspy.program.lm_decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.decider import confidence_model
-from jazzmine_dspy.program.local.starting import never_missed
+from jazzmine_dspy.program.local.starting import NEVER_MISSED, never_missed
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.prompts import decision_key
 from jazzmine_dspy.program.state import TurnState
@@ -260,7 +261,12 @@ class Course:
         )
         if self.state.registry.never_miss and answer.selection and answer.records["select"].source != "rule":
             try:
-                answer = replace(answer, selection=never_missed(self.state, answer.selection))
+                selection = never_missed(self.state, answer.selection)
+                answer = replace(answer, selection=selection)
+                if selection.reason == NEVER_MISSED:
+                    answer = replace(
+                        answer, commands=_left_next_to_question(answer.commands or (), self.state.turn)
+                    )
             except Exception as error:
                 self._causes.append(f"never_miss: {format_error(error)}")
         return finish(self.state, with_causes(answer, self._causes))
@@ -279,6 +285,17 @@ class Course:
         if self.answer is None:
             self.answer = LocalDecider(models=False).decide(self.state, None, self.state.deadline)
         return self.answer
+
+
+def _left_next_to_question(commands: Sequence[Command], turn: Turn) -> tuple[Command, ...]:
+    """Return the commands to keep where the assistant asks whether an urgent flow is meant.
+
+    What the message says may be about that flow: it fills no slot, and agrees to nothing. A no counts.
+    """
+    kept = [command for command in commands if command.slot_name is None and not command.closes]
+    if turn.stance is not None and turn.stance.refuses and not any(command.answers for command in kept):
+        kept.insert(0, Deny())
+    return tuple(kept)
 
 
 @contextmanager

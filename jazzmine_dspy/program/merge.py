@@ -59,7 +59,8 @@ def merge(
     awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
     commands = [cast(Command, c.resolve(turn, awaited)) for c in commands]
     gives = any(c.order == "value" and c.slot_name == turn.awaiting for c in commands)
-    if by_lm and gives and not selection.flows and not any(c.order == "opens" for c in commands):
+    doubtful = by_lm and gives and not selection.flows and not stance(turn.text).leaves
+    if doubtful and not any(c.order == "opens" for c in commands):
         # What also answers the question may not be meant to drop its flow: the user is asked.
         commands = [
             c.model_copy(update={"unsure": True}) if c.leaves(turn) == turn.flow is not None else c

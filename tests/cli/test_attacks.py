@@ -72,9 +72,7 @@ def test_texts_that_parsers_break_on_are_bad_input(
 
 
 @pytest.mark.row("G5")
-@pytest.mark.parametrize(
-    "address", ["runs:/nope/program", "models:/nope@live", "models:/", "mlflow-artifacts:/"]
-)
+@pytest.mark.parametrize("address", ["runs:/nope/program", "models:/nope@live", "mlflow-artifacts:/"])
 def test_an_address_that_mlflow_cannot_resolve_is_bad_input(
     run: Any, address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -269,3 +269,120 @@ def test_a_failing_model_degrades_the_turn_instead_of_breaking_the_promise_silen
     decision = broken.decide(text=UNRELATED)
     assert decision.degraded
     assert "never_miss" in (decision.stages["select"].cause or "")
+
+
+# --- next to other flows, and in the turns around the question ---------------------------------------------------
+
+CONFIRMED = [{**f, "confirm": "A visit at {site} on {day}. Shall I book it?"} if f["name"] == "book_service" else f
+             for f in FLOWS]  # fmt: skip
+BOOKING = ("I need a service visit for our lift", "Mill Lane 4", "next Friday")
+
+
+@pytest.fixture
+def runtime() -> Runtime:
+    return Runtime(base(registry(URGENT, flows=CONFIRMED)), working_memory=InMemoryWorkingMemoryStore())
+
+
+async def talk(runtime: Runtime, *texts: str, commands: list[dict[str, Any]] | None = None) -> Any:
+    """Say texts one after another; a language model answers with the commands, where there are any."""
+    if commands is not None:
+        answer = {"enhanced_query": "x", "intent": "x", "commands": commands, "sentiment_score": 0.0,
+                  "entities": [], "is_cancellation": False, "is_continuation": True}  # fmt: skip
+        lm = scripted_lm(lambda _: json.dumps(answer))
+        program = base(registry(URGENT, flows=CONFIRMED)).with_policy("lm").bind(lm=lm)
+        runtime = Runtime(program, working_memory=runtime.working_memory)
+    for text in texts:
+        outcome = await runtime.process(conversation_id="c", user_id="u", text=text)
+    return outcome
+
+
+@S4
+@pytest.mark.parametrize("other", ["book_service", "report_fault"])
+def test_the_mark_of_another_flow_takes_nothing_away(program: TurnProgram, other: str) -> None:
+    both = base(registry(URGENT, other))
+    assert sum(noticed(both.decide(text=text)) for text in DANGER) >= 11
+    alone, beside = (
+        [noticed(_asks(each, other).decide(text=text)) for text in DANGER] for each in (program, both)
+    )
+    assert alone == beside
+
+
+@S4
+def test_a_chosen_flow_that_tells_of_danger_explains_it(program: TurnProgram) -> None:
+    assert program.decide(text="somebody is stuck in the lift").selection.flows == [URGENT]
+    fire = {
+        "name": "report_fire", "description": "A fire in a building with a lift.",
+        "examples": ["the machine room is on fire", "there is smoke in the lift shaft", "the lift is burning"],
+    }  # fmt: skip
+    both = base(registry(URGENT, "report_fire", flows=[*FLOWS, fire]))
+    assert both.decide(text="somebody is stuck in the lift").selection.flows == [URGENT]
+
+
+@S4
+@pytest.mark.parametrize("flow", [None, "book_service"])
+def test_it_is_asked_about_again_where_the_answer_tells_of_danger(
+    program: TurnProgram, flow: str | None
+) -> None:
+    running = {"flow": flow, "awaiting": "site", "status": "collecting_slots"} if flow else {}
+    turn = Turn(
+        text="he is bleeding, he fell into the shaft!", clarifying=(URGENT, "book_service"), **running
+    )
+    for each in (program, _asks(program, "book_service")):
+        assert noticed(each.decide(turn))
+    calm = turn.model_copy(update={"text": "I want to book a service visit"})
+    assert not noticed(program.decide(calm))
+    assert not noticed(_asks(program, "book_service").decide(calm))
+
+
+@S4
+def test_without_models_it_is_asked_about_while_another_flow_runs() -> None:
+    program = base(registry(URGENT)).bind(embedder=None)
+    turn = Turn(text=FLOWS[1]["examples"][0], flow="book_service", awaiting="site", status="collecting_slots")
+    assert noticed(program.decide(turn))
+    for text in ("next Friday", "12 High Street", "the town hall"):
+        assert not noticed(program.decide(turn.model_copy(update={"text": text})))
+
+
+@S4
+async def test_who_chooses_the_running_flow_goes_on_with_it(runtime: Runtime) -> None:
+    asked = await talk(runtime, BOOKING[0], "someone has fallen down the shaft")
+    assert asked.next.kind == "clarify"
+    on = await talk(runtime, "the second one")
+    assert (on.next.kind, on.next.flow, on.next.slot) == ("ask_slot", "book_service", "site")
+    assert on.reply == "Where is the lift?"
+
+
+@S4
+async def test_what_may_tell_of_danger_is_no_value_of_the_running_flow(runtime: Runtime) -> None:
+    asked = await talk(runtime, "somebody is stuck in the lift", BOOKING[0],
+                       "the doors shut on his hand, he's bleeding")  # fmt: skip
+    assert asked.next.kind == "clarify"
+    assert (await runtime.working_memory.get("c")).active_flow.values == {}
+    value = {"type": "set_slot", "name": "site", "value": "the doors shut on the postman's hand"}
+    asked = await talk(runtime, "the first one", BOOKING[0])
+    asked = await talk(runtime, DANGER[2], commands=[value])
+    assert asked.next.kind == "clarify"
+    assert (await runtime.working_memory.get("c")).active_flow.values == {}
+
+
+@S4
+async def test_a_no_next_to_danger_counts(runtime: Runtime) -> None:
+    asked = await talk(runtime, *BOOKING, "no, someone has fallen down the shaft")
+    assert [c.type for c in asked.decision.commands] == ["deny", "clarify"]
+    assert asked.next.kind == "clarify"
+    assert (await runtime.working_memory.get("c")).pending_confirmation is None
+    assert (await talk(runtime, "yes")).next.kind != "run_flow"
+
+
+@S4
+@pytest.mark.parametrize(("answer", "then"), [("the first one", "ask_slot"), ("the second one", "confirm")])
+async def test_a_yes_next_to_danger_runs_nothing_before_the_question_is_answered(
+    runtime: Runtime, answer: str, then: str
+) -> None:
+    await talk(runtime, *BOOKING)
+    asked = await talk(runtime, f"yes, book it. {DANGER[2]}", commands=[{"type": "affirm"}])
+    assert asked.next.kind == "clarify"
+    assert asked.reply == "Which do you mean: report trapped or book service?"
+    chosen = await talk(runtime, answer)
+    assert chosen.next.kind == then
+    assert chosen.next.flow == (URGENT if then == "ask_slot" else "book_service")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonschema
 import pytest
 
 from jazzmine_dspy import FlowRegistry, Runtime, load
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore
-from jazzmine_dspy.models import Enhancement, Selection, Turn
+from jazzmine_dspy.models import Enhancement, Selection, Turn, TurnDecision
 from jazzmine_dspy.models.commands import CancelFlow, SetSlot
 from jazzmine_dspy.program.merge import merge
 
@@ -91,3 +92,58 @@ def test_a_language_models_cancel_next_to_an_answer_asks() -> None:
     assert commands == [CancelFlow()]
     # In JSON it is there only where it is true.
     assert CancelFlow().model_dump() == {"flow": None, "type": "cancel_flow"}
+    # Who plainly gives the task up is obeyed, whatever else is read in the words.
+    plain = turn.model_copy(update={"text": "cancel everything, please"})
+    both = [CancelFlow(), SetSlot(name="name", value="cancel everything")]
+    _, _, commands = merge(plain.model_copy(update={"awaiting": "name"}), *asked, both, by_lm=True)
+    assert commands == [CancelFlow()]
+
+
+@S4
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes I'll come and get it",
+        "no, keep going",
+        "no, go on",
+        "no, don't drop it",
+        "please don't cancel",
+        "no wait, I want to keep it",
+    ],
+)
+async def test_what_is_no_clear_no_to_the_offer_drops_nothing(runtime: Runtime, text: str) -> None:
+    outcome = await say(runtime, "I need a new key", MAYBE, text)
+    assert await history(runtime) == []
+    assert outcome.next.flow == "order_key"
+    assert outcome.next.kind in ("resume", "ask_slot")
+
+
+@S4
+@pytest.mark.parametrize("text", ["no thanks", "never mind", "no, cancel it", "I don't want it any more"])
+async def test_a_clear_no_to_the_offer_drops_the_task(runtime: Runtime, text: str) -> None:
+    await say(runtime, "I need a new key", MAYBE, text)
+    assert await history(runtime) == ["cancelled"]
+
+
+@S4
+@pytest.mark.parametrize("text", ["maybe", "I said I'll come and get it", "Anna Smith"])
+async def test_the_offer_is_put_once_more_if_it_was_not_answered(runtime: Runtime, text: str) -> None:
+    again = await say(runtime, "I need a new key", MAYBE, text)
+    assert again.next.kind == "resume"
+    assert again.reply == "I didn't understand that. Shall we go back to this: order key?"
+    assert (await say(runtime, "yes")).next.slot == "delivery"
+    third = await say(runtime, MAYBE, text, text)
+    assert third.next.kind == "none"
+    assert await history(runtime) == []
+
+
+@S4
+def test_a_decision_with_such_a_command_is_valid_in_its_own_schema(runtime: Runtime) -> None:
+    decision = runtime.program.decide(Turn(text="hello"))
+    schema = TurnDecision.model_json_schema(mode="serialization")
+    for command in (CancelFlow(), CancelFlow(unsure=True)):
+        sent = decision.model_copy(update={"commands": [command]}).model_dump(mode="json")
+        jsonschema.validate(sent, schema)
+    sent["commands"][0]["other"] = True
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(sent, schema)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands.base import (
@@ -82,7 +81,7 @@ class CancelFlow(PausedFlowCommand):
     """Leave a flow without finishing it; None means the running one."""
 
     type: Literal["cancel_flow"] = "cancel_flow"
-    unsure: SkipJsonSchema[bool] = Field(default=False, exclude_if=lambda value: not value)
+    unsure: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the running flow is only set aside, and the user is asked. JSON holds it only where it is true."""
 
     does = ("leave", "flow", "unsure")

@@ -19,7 +19,7 @@ from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whol
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
-from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
+from jazzmine_dspy.program.ports import Floats, HeadPort, SelectionOutput
 from jazzmine_dspy.program.starts import UNLIKELY, Starts, Values, starts, urgency, values_for
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.undoing import is_opposite
@@ -138,11 +138,14 @@ _NOTHING = Starts((), 0.0)
 _DAMPED = 0.5
 """Weight of the estimate beside the danger that a message tells of."""
 
+_NEAR = 0.3
+"""Recall score of the best flow from which such a flow is asked about without models: less than starting it needs."""
+
 NEVER_MISSED = "a flow that must not be missed is likely enough to ask about"
 """The reason of a selection that asks about such a flow."""
 
 
-def never_miss_shares(state: TurnState, *, served: bool = False) -> dict[str, float]:
+def never_miss_shares(state: TurnState, chosen: Sequence[str] = ()) -> dict[str, float]:
     """The probability that a message wants each flow that must not be missed, likeliest first.
 
     Of a flow whose own texts tell of danger, a message that does so wants it more likely. Without the package's
@@ -150,7 +153,8 @@ def never_miss_shares(state: TurnState, *, served: bool = False) -> dict[str, fl
 
     Args:
         state: The turn.
-        served: Whether such a flow is chosen already: then the danger is explained, and counts for no other.
+        chosen: The flows that are chosen already. If the texts of one of them tell of danger, the danger is explained,
+            and counts for no other.
 
     Raises:
         EmbeddingError: no embedding model is bound, or it fails.
@@ -162,7 +166,7 @@ def never_miss_shares(state: TurnState, *, served: bool = False) -> dict[str, fl
     shares: dict[str, float] = {}
     if shipped_head(state.bindings.embedder) is None:
         best = state.recalled[0].score if state.recalled else 0.0
-        if best >= state.policy.fallback_score[state.turn.load]:
+        if best >= min(_NEAR, state.policy.fallback_score[state.turn.load]):
             shares = {
                 name: score / (1.0 + score) for name, score in relative(state.recalled) if name in marked
             }
@@ -170,27 +174,36 @@ def never_miss_shares(state: TurnState, *, served: bool = False) -> dict[str, fl
         reading = read_starts(state)
         estimate = dict(reading.starts.ranking) if reading.starts is not None else {}
         danger = float(urgency(state.features((state.turn.text,)))[0])
+        served = any(_dangers(name, state).mean() > 0 for name in chosen if name in state.registry)
         for name in marked:
-            flow = state.registry[name]
             odds = log_odds(max(estimate.get(name, 0.0), UNLIKELY / 10))
-            texts = (flow.description, *flow.examples)
-            if not served and urgency(state.features(texts)).max() > 0:
+            if not served and _dangers(name, state).max() > 0:
                 odds = _DAMPED * odds + danger
             shares[name] = float(sigmoid(odds))
     return dict(sorted(shares.items(), key=lambda one: -one[1]))
 
 
+def _dangers(name: str, state: TurnState) -> Floats:
+    """The log-odds that each text of a flow tells of danger."""
+    flow = state.registry[name]
+    return urgency(state.features((flow.description, *flow.examples)))
+
+
 def never_missed(state: TurnState, selection: Selection) -> Selection:
     """Put flows that must not be missed first, and ask about those that are left out and likely enough.
 
-    Asked is beside what was chosen, else beside what runs or is nearest; of one flow once in a row.
+    Asked is beside what was chosen, else beside what runs or is nearest; of one flow twice in a row only where the
+    message likelier wants it than not.
     """
     turn, marked = state.turn, state.registry.never_miss
     flows = sorted(selection.flows, key=lambda name: name not in marked)
     chosen = [*flows, *selection.clarify]
-    shares = never_miss_shares(state, served=not set(chosen).isdisjoint(marked))
-    likely = [name for name, share in shares.items() if share >= state.policy.never_miss]
-    missed = [name for name in likely if name not in (*chosen, *turn.clarifying)][:2]
+    shares = never_miss_shares(state, chosen)
+    least, again = state.policy.never_miss, max(LIKELY, state.policy.never_miss)
+    likely = [
+        name for name, share in shares.items() if share >= (again if name in turn.clarifying else least)
+    ]
+    missed = [name for name in likely if name not in chosen][:2]
     nearest = [name for name in (turn.flow, *(one.name for one in state.recalled)) if name in state.registry]
     beside = chosen or [name for name in nearest if name not in missed][:1]
     if not missed or not beside:

@@ -132,17 +132,28 @@ def _leaves(scene: Scene) -> bool:
         or is_name(turn.text)
     ):
         return False
-    parts = [part.strip() for part in _CLAUSE.split(turn.text) if part.strip()]
-    left = [
-        part
-        for part in parts
-        if _GIVES_UP.fullmatch(part)
-        or _ELSEWHERE.search(part)
-        or ((said := stance(part)).whole and said.leaves)
-    ]
+    parts = _parts(turn.text)
+    left = [part for part in parts if _gives_up(part) or ((said := stance(part)).whole and said.leaves)]
     others = [part for part in parts if part not in left]
     return bool(left) and not any(whole_value(slot, free_text(part), scene.at) is not None
                                   for part in others if slot.type not in ("text", "list", "boolean"))  # fmt: skip
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in _CLAUSE.split(text) if part.strip()]
+
+
+def _gives_up(part: str) -> bool:
+    return bool(_GIVES_UP.fullmatch(part) or _ELSEWHERE.search(part))
+
+
+def _drops_offered(turn: Turn) -> bool:
+    """Whether each part of a message refuses to go back to the flow that was offered, or gives it up."""
+    return all(
+        _gives_up(part)
+        or (((said := stance(part)).leaves or (said.refuses and said.whole)) and not said.negates)
+        for part in _parts(turn.text)
+    )
 
 
 def _cancels_running(scene: Scene) -> bool:
@@ -202,7 +213,7 @@ def _possible(act: str, scene: Scene, said: Stance | None) -> bool:
     if act == "clear":
         return bool(turn.slots.names)
     if act == "cancel_flow":
-        return bool(turn.flow or turn.paused)
+        return bool(turn.flow or turn.paused) and (turn.offering is None or _drops_offered(turn))
     if act == "resume_flow":
         waiting = [scene.tasks[name] for name in turn.paused if name in scene.tasks]
         slots = (slot for flow in waiting for slot in flow.slots if slot.pattern)
