@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import datetime as dt
 import sqlite3
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 TIMES = [f"{hour:02d}:{minute:02d}" for hour in range(9, 18) for minute in (0, 30)]
 SATURDAY, SUNDAY = 5, 6
+ZONE = ZoneInfo("Europe/London")
 
 
 class Clinic:
     """Checks return True, or the reason that the client reads. Actions return JSON, or raise to fail.
 
-    An action gets the flow's values, and an id that is the same if it runs again after a crash. The client reads
-    what it returns under "text"; if it fails, the flow's `failed` text.
+    An action gets the flow's values, and an id that is the same if it runs again after a crash. The flow's `done` text
+    can say what it returns, as in {result.code}; if it fails, the client reads the `failed` text.
+
+    Args:
+        path: SQLite file.
+        clock: Unix time in seconds.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self._path = path
+    def __init__(self, path: Path | str, clock: Callable[[], float] = time.time) -> None:
+        self._path, self.clock = path, clock
         with closing(sqlite3.connect(path)) as db:
             db.executescript(Path(__file__).with_name("clinic.sql").read_text("utf-8"))
 
@@ -29,10 +36,13 @@ class Clinic:
         with closing(sqlite3.connect(self._path)) as db, db:
             return db.execute(query, values).fetchall()
 
+    def _now(self) -> str:
+        return f"{dt.datetime.fromtimestamp(self.clock(), ZONE):%Y-%m-%d %H:%M}"
+
     def _free(self, day: str) -> list[str]:
         times = TIMES[:8] if dt.date.fromisoformat(day).weekday() == SATURDAY else TIMES
         taken = self._rows("SELECT time FROM appointments WHERE day = ? AND NOT cancelled", day)
-        return [time for time in times if (time,) not in taken]
+        return [time for time in times if f"{day} {time}" > self._now() and (time,) not in taken]
 
     def check_pet(self, value: str) -> bool | str:
         """Whether the animal is registered."""
@@ -56,16 +66,16 @@ class Clinic:
         """Whether the time is free on the flow's day."""
         if "day" not in slots or value in (free := self._free(slots["day"])):
             return True
-        others = [time for time in free if time > value][:3] or free[-3:]
-        return f"{value} is not free on that day, but {', '.join(others)} would be"
+        others = ", ".join([time for time in free if time > value][:3] or free[-3:])
+        return f"{value} is not free on that day" + (f", but {others} would be" if others else "")
 
     def book_appointment(self, slots: dict[str, Any], action: str) -> dict[str, str]:
         """Book an appointment."""
         query = """INSERT INTO appointments (pet, service, day, time, action) VALUES (?, ?, ?, ?, ?)
             ON CONFLICT (action) DO UPDATE SET action = action RETURNING id"""
         names = ("pet", "service", "day", "time")
-        code = f"A{self._rows(query, *(slots[name] for name in names), action)[0][0]}"
-        return {"code": code, "text": f"It is booked, the code is {code}."}
+        ((number,),) = self._rows(query, *(slots[name] for name in names), action)
+        return {"code": f"A{number}"}
 
     def move_appointment(self, slots: dict[str, Any], _: str) -> dict[str, str]:
         """Move an appointment."""
@@ -80,18 +90,20 @@ class Clinic:
         return {"day": day}
 
     def find_appointment(self, slots: dict[str, Any], _: str) -> dict[str, str]:
-        """Find the appointments under a phone number."""
+        """Find the next four appointments under a phone number: more are too long to be said."""
         query = """SELECT appointments.id, name, service, day, time FROM appointments JOIN patients ON name = pet
-            WHERE phone = ? AND NOT cancelled AND day >= date('now') ORDER BY day, time"""
-        rows = self._rows(query, slots["phone"])
-        texts = [f"A{code}: {name}, {service}, {day} at {time}." for code, name, service, day, time in rows]
+            WHERE phone = ? AND NOT cancelled AND day >= ? ORDER BY day, time LIMIT 4"""
+        rows = self._rows(query, slots["phone"], self._now()[:10])
+        texts = [
+            f"A{code}: {name}, {service}, on {_in_words(day)} at {time}."
+            for code, name, service, day, time in rows
+        ]
         return {"text": " ".join(texts) or "There is no appointment under this number."}
 
-    def ask_price(self, slots: dict[str, Any], _: str) -> dict[str, str]:
+    def ask_price(self, slots: dict[str, Any], _: str) -> dict[str, float]:
         """Look up a price."""
         ((pounds,),) = self._rows("SELECT pounds FROM prices WHERE service = ?", slots["service"])
-        price = f"£{pounds:.2f}"
-        return {"price": price, "text": f"A {slots['service']} costs {price}."}
+        return {"price": pounds}
 
     def prices(self) -> str:
         """All prices, as a sentence."""
@@ -103,3 +115,9 @@ class Clinic:
         query = "INSERT INTO patients VALUES (?, ?, ?, ?) ON CONFLICT (action) DO NOTHING"
         self._rows(query, slots["name"], slots["species"], slots["phone"], action)
         return {}
+
+
+def _in_words(day: str) -> str:
+    """A day as the texts of the flows say it, such as "6 March 2026"."""
+    date = dt.date.fromisoformat(day)
+    return f"{date.day} {date:%B %Y}"

@@ -60,7 +60,8 @@ class Assistant:
 
     def __init__(self, clinic: Clinic, program: str = "base", lm: dspy.LM | None = None) -> None:
         self._clinic, self._lm = clinic, lm
-        self._service = Runtime(load(program, flows=flows_with_checks(clinic), lm=lm), deadline=60)
+        base = load(program, flows=flows_with_checks(clinic), lm=lm)
+        self._service = Runtime(base, deadline=60, clock=clinic.clock)
         actions = {name: getattr(clinic, name) for name in self._service.registry if hasattr(clinic, name)}
         self._graph = build_graph(self._service, InMemorySaver(), actions=actions, answer=self._answer)
 
@@ -68,10 +69,7 @@ class Assistant:
         """Take a message, run what it sets off, and return what to say."""
         waits = (await self._graph.aget_state(CONFIG)).interrupts
         state = await self._graph.ainvoke(Command(resume=text) if waits else {"user_message": text}, CONFIG)
-        memory = await self._service.working_memory.get("talk")
-        ended = [flow for flow in memory.flow_history if flow.ended_at_turn == memory.turn_number]
-        texts = [*((flow.result or {}).get("text") for flow in ended), state["last_response"]]
-        return " ".join(filter(None, texts))
+        return str(state["last_response"])
 
     async def _answer(self, state: Mapping[str, Any]) -> str:
         """Answer a question that no flow answers; an empty text leaves the answer to the package."""
@@ -113,14 +111,19 @@ def main() -> None:
         "--db", default=FOLDER / "clinic.db", help="SQLite file (default: clinic.db in this folder)"
     )
     options = parser.parse_args()
+    if options.api_base and not options.lm:
+        parser.error("--api-base is the address of a language model: name the model with --lm")
     settings = {"api_base": options.api_base} if options.api_base else {}
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        database = Path(folder) / "clinic.db" if options.script else options.db
         try:
             lm = resolve_lm(options.lm, **settings) if options.lm else None
-            clinic = Clinic(Path(folder) / "clinic.db" if options.script else options.db)
+            clinic = Clinic(database)
             assistant = Assistant(clinic, options.program, lm)
-        except (JazzmineError, sqlite3.Error) as error:
+        except JazzmineError as error:
             sys.exit(str(error))
+        except sqlite3.Error as error:
+            sys.exit(f"Cannot use {database}: {error}. Name a database that can be written with --db.")
         for text in messages(options.script):
             try:
                 reply = runner.run(assistant.reply(text))

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from jazzmine_dspy.models.base import log
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.slots import ReadingContext
 
 _TIME = r"(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
@@ -17,6 +18,8 @@ _MOMENT = re.compile(rf"(\d{{4}}-\d\d-\d\d)(?:[T ]{_TIME})?|{_TIME}")
 _PATTERNS = {"date": "long", "moment": "long", "weekday": "EEEE"} | {
     n: n for n in ("day", "short", "long", "full")
 }
+_NUMBER = r"\d+(?:\.\d+)?"
+_DURATION = re.compile(rf"P(?:{_NUMBER}[YMWD])*(?:T(?:{_NUMBER}[HMS])+)?")
 _UNITS = (
     {"Y": "year", "M": "month", "W": "week", "D": "day"},
     {"H": "hour", "M": "minute", "S": "second"},
@@ -40,7 +43,7 @@ def format_value(value: Any, form: str, at: ReadingContext, yes_no: Sequence[str
         form: A slot type, a format of :data:`~jazzmine_dspy.models.templates.FORMATS`, or "raw"; "" for a value of
             unknown type: dates, times and amounts with a currency are then known by their form.
         at: The language, region and currency. A language without data leaves values in their stored form.
-        yes_no: The words for true and false.
+        yes_no: The words for true and false; in their stored form they are "true" and "false".
 
     Example:
         >>> at = ReadingContext(region="GB")
@@ -50,14 +53,17 @@ def format_value(value: Any, form: str, at: ReadingContext, yes_no: Sequence[str
         ('90 minutes', 'a, b and c')
     """
     if isinstance(value, bool):
-        return yes_no[not value]
+        return str(value).lower() if form == "raw" else yes_no[not value]
     if isinstance(value, list | tuple):
-        items = [format_value(item, form, at, yes_no) for item in value]
+        items = [said for item in value if (said := format_value(item, form, at, yes_no)).strip()]
         return ", ".join(items) if form == "raw" else join_list(items, at)
     text = "" if value is None else spoken(str(value)) if form == "choice" else str(value)
     cldr = None if form == "raw" else _cldr(at.locale, at.region)
     try:
-        return (_written(text, form or _form_of(value), at.currency, cldr) or text) if cldr else text
+        written = _written(text, form or _form_of(value), at.currency, cldr) if cldr else ""
+        # The spaces of English need not keep together: "6:30 pm".
+        plain = {0xA0: " ", 0x202F: " "} if is_english(at.locale) else {}
+        return written.translate(plain) or text
     except (ValueError, ArithmeticError):
         return text
 
@@ -108,18 +114,20 @@ def _written(text: str, form: str, currency: str, cldr: Any) -> str:
     if form in ("number", "money"):
         written, _, named = text.partition(" ")
         number, code = Decimal(written), named or currency
+        if not number.is_finite():
+            return ""
         if form == "money" and code in cldr.currencies:
             return str(numbers.format_currency(number, code, locale=cldr))
         if named:
             return ""
         plain = numbers.format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False)
         return str(plain)
-    if form == "duration":
+    if form == "duration" and _DURATION.fullmatch(text):
         days, _, clock = text.removeprefix("P").partition("T")
         parts = [
             units.format_unit(Decimal(number), f"duration-{names[sign]}", locale=cldr)
             for part, names in zip((days, clock), _UNITS, strict=True)
-            for number, sign in re.findall(r"(\d+(?:\.\d+)?)([A-Z])", part)
+            for number, sign in re.findall(rf"({_NUMBER})([A-Z])", part)
             if sign in names
         ]
         return str(lists.format_list(parts, locale=cldr))

@@ -20,14 +20,17 @@ from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
-from jazzmine_dspy.models.templates import FIELD, default_texts, is_result
+from jazzmine_dspy.models.templates import FIELD, default_texts, is_result, language_tag
 
 LONGEST_RESULT = 300
 """Characters that a part of a result may have in a text."""
 
-_GAP = re.compile(r"\s+")
-_BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
-_TAG = re.compile(r"<(?:!--.*?--|[/!]?[a-z][^<>]*)>", re.IGNORECASE | re.DOTALL)
+_EMPTY = "\ufdd0"
+"""Stands for a field without a value until the gap around it is closed; no text has this sign."""
+
+_GAP = re.compile(rf"(\s*){_EMPTY}(?:\s*{_EMPTY})*(\s*)([.,;:!?]?)")
+_A_TAG = r"<(?:!--.*?--|!doctype\s[^<>]*|/?[a-z]+[1-6]?(?:\s[^<>=]*=[^<>]*|\s*/?))>"
+_TAGS = re.compile(rf"(\s?){_A_TAG}(?:\s*{_A_TAG})*(\s*)([.,;:!?]?)", re.IGNORECASE | re.DOTALL)
 
 
 class Speech:
@@ -46,7 +49,8 @@ class Speech:
 
     def __init__(self, flows: Mapping[str, Flow], locale: str = "en", result: object = None) -> None:
         texts = flows.texts if isinstance(flows, FlowRegistry) else {}
-        names = (locale.replace("_", "-"), re.split("[-_]", locale)[0], "en")
+        parts = language_tag(locale).split("-")
+        names = [*("-".join(parts[:end]) for end in range(len(parts), 0, -1)), "en"]
         self._texts = [*(texts[name] for name in dict.fromkeys(names) if name in texts), default_texts()]
         self._at = reading_context(flows, None, locale)
         self._result = result
@@ -111,10 +115,12 @@ class Speech:
             missing.extend([] if part else [name])
             return _isolated(part, text)
 
-        filled = FIELD.sub(said, text)
+        values_said = {field[0]: said(field) for field in FIELD.finditer(text)}
+        full = FIELD.sub(lambda field: field[0] if values_said[field[0]].strip() else _EMPTY, text)
         if missing and self._result is not None:
             log.warning("the result lacks {%s}: the default text is said for %r", missing[0], text)
-        return None if missing else _BEFORE_MARK.sub(r"\1", _GAP.sub(" ", filled)).strip()
+        filled = FIELD.sub(lambda field: values_said[field[0]], _GAP.sub(_left_of, full))
+        return None if missing else filled.strip()
 
     def value(self, value: Any, form: str) -> str:
         """A value as it is said."""
@@ -131,7 +137,10 @@ class Speech:
         if any(isinstance(item, Mapping | list | tuple) for item in items):
             return ""
         plain = [
-            _TAG.sub(" ", html.unescape(item)).strip() if isinstance(item, str) else item for item in items
+            _TAGS.sub(lambda tags: _left_of(tags) or " ", html.unescape(item)).strip()
+            if isinstance(item, str)
+            else item
+            for item in items
         ]
         said = self.value(plain if items is part else plain[0], form)
         return said if len(said) <= LONGEST_RESULT else f"{said[: LONGEST_RESULT - 1].rsplit(' ', 1)[0]}…"
@@ -180,13 +189,13 @@ class Speech:
         """Why a value was refused. The reasons of slot types are English; a validator's are the project's own."""
         if not slot.validator and not is_english(self._at.locale):
             return self.say("invalid", flow, values)
-        reason = " ".join(map(self._day_written_out, (why[:1].upper() + why[1:]).split()))
+        reason = re.sub(r"\S+", self._day_written_out, why[:1].upper() + why[1:]).strip()
         refusal = self.say("refused", flow, values, words={"reason": reason})
         return refusal.replace(f"{reason}.", reason) if reason.endswith(("?", "!", "…", ".")) else refusal
 
-    def _day_written_out(self, word: str) -> str:
-        day = word.rstrip(".,;:!?")
-        return self.value(day, "date") + word[len(day) :]
+    def _day_written_out(self, word: re.Match[str]) -> str:
+        day = word[0].rstrip(".,;:!?")
+        return self.value(day, "date") + word[0][len(day) :]
 
     def tasks(self, names: Sequence[str], flows: Mapping[str, Flow]) -> str:
         """Flows as words to choose from, such as "track order or cancel order"."""
@@ -196,6 +205,12 @@ class Speech:
 def title(flow: Flow) -> str:
     """What the user hears of a flow: its title, or its name as words."""
     return flow.title or spoken(flow.name)
+
+
+def _left_of(gap: re.Match[str]) -> str:
+    """What is left around a field without a value, or a tag: the space after it, else that before it, but no mark's."""
+    before, after, mark = gap.groups()
+    return (after or ("" if mark else before)) + mark
 
 
 def _isolated(value: str, text: str) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -306,6 +306,13 @@ class FlowError(JazzmineError):
     """
 
     others: tuple[FlowError, ...] = ()
+
+
+def combined(errors: Sequence[FlowError]) -> FlowError:
+    """The first of some errors, with the others; a traceback shows them as notes."""
+    first, *others = errors
+    first.others, first.__notes__ = tuple(others), [str(each) for each in others]
+    return first
 
 
 class DatasetError(JazzmineError):

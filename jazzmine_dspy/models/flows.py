@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from jazzmine_dspy.models.base import Value, sha256
 from jazzmine_dspy.models.slot_types import Slot, SlotType
+from jazzmine_dspy.models.slots import Title
 
 __all__ = ["Flow", "Guard", "Slot", "SlotType", "Status"]
 
@@ -73,7 +74,7 @@ class Flow(Value):
 
     name: str = Field(min_length=1, max_length=128)
     # What users hear. No prompt has it, and flows without one keep their checksums.
-    title: str = Field(default="", max_length=128, exclude_if=operator.not_)
+    title: Title = Field(default="", exclude_if=operator.not_)
     description: str = Field(min_length=1)
     condition: str = ""
     desired_effects: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from jazzmine_dspy.models.base import Shared, Value, sha256
-from jazzmine_dspy.models.errors import FlowError
+from jazzmine_dspy.models.errors import FlowError, combined
 from jazzmine_dspy.models.flows import Flow, Guard, Slot
 from jazzmine_dspy.models.parsing import MalformedError, from_yaml, read_file, yaml_line
 from jazzmine_dspy.models.slots import SLOT_TYPES, ReadingContext
@@ -40,7 +40,7 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
 
     Raises:
         FlowError: a flow is malformed, a name is taken twice, a validator is unknown, region or currency is none,
-            ``about`` is no such line, or a text has an unknown key or names what it cannot.
+            ``about`` is no such line, or a text has an unknown language or key or names what it cannot.
         InputError: ``agent_id`` is no text.
 
     Example:
@@ -155,7 +155,10 @@ class FlowRegistry(Shared, Mapping[str, Flow]):
             try:
                 cls(**{name: value})
             except FlowError as error:
-                errors.append(FlowError(error.message, where=f"{where}, {error.where}", remedy=error.remedy))
+                errors += [
+                    FlowError(each.message, where=f"{where}, {each.where}", remedy=each.remedy)
+                    for each in (error, *error.others)
+                ]
         flows = _by_name(((item, partial(place, index)) for index, item in enumerate(data["flows"])), errors)
         return cls(flows.values(), agent_id=agent_id, **beside)
 
@@ -266,15 +269,8 @@ def _by_name(items: Iterable[tuple[Any, Place]], errors: list[FlowError]) -> dic
                 )
             flows[flow.name] = flow
     if errors:
-        for each in errors[1:]:
-            errors[0].add_note(str(each))
-        raise _combined(errors)
+        raise combined(errors)
     return flows
-
-
-def _combined(errors: Sequence[FlowError]) -> FlowError:
-    errors[0].others = tuple(errors[1:])
-    return errors[0]
 
 
 def _flow(item: Any, place: Place) -> Flow:
@@ -291,7 +287,7 @@ def _flow(item: Any, place: Place) -> Flow:
         try:
             flow = Flow.model_validate(data)
         except ValidationError as error:
-            raise _combined(
+            raise combined(
                 [_field_error(place, each["loc"], *_explained(each)) for each in _distinct(error)]
             ) from error
     errors = [
@@ -309,7 +305,7 @@ def _flow(item: Any, place: Place) -> Flow:
         if slot.validator is not None and not is_usable(slot.validator)
     ]
     if errors:
-        raise _combined(errors)
+        raise combined(errors)
     return flow
 
 

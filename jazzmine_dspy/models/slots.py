@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
 from jazzmine_dspy.models.base import Value, log
@@ -26,6 +26,9 @@ from jazzmine_dspy.models.patterns import asks_for_digits, check_expression
 from jazzmine_dspy.models.patterns import breaks_pattern as breaks_pattern
 from jazzmine_dspy.models.patterns import pattern_match as pattern_match
 from jazzmine_dspy.models.patterns import pattern_matches as pattern_matches
+
+Title = Annotated[str, StringConstraints(strip_whitespace=True, max_length=128)]
+"""What users hear of a flow or a slot; one of blanks is none."""
 
 
 class ReadingContext(NamedTuple):
@@ -236,7 +239,7 @@ class Slot(Value):
     """
 
     name: str = Field(min_length=1, max_length=64)
-    title: str = Field(default="", max_length=128, exclude_if=operator.not_)
+    title: Title = Field(default="", exclude_if=operator.not_)
     type: str = Field(json_schema_extra=lambda schema: schema.update(enum=list(SLOT_TYPES)))
     description: str = ""
     required: bool = True

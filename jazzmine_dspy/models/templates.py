@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.commands import KINDS
-from jazzmine_dspy.models.errors import FlowError
+from jazzmine_dspy.models.errors import FlowError, combined
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.parsing import from_yaml, read_file
 from jazzmine_dspy.models.text import did_you_mean
@@ -35,7 +33,8 @@ AFTER_RUN = ("done", "failed")
 """Keys of the texts that may name the result of an action."""
 
 Loc = tuple[str | int, ...]
-_TEXTS = TypeAdapter(dict[str, dict[str, str]])
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE | re.ASCII)
+_QUOTE = "Put it in quotes: YAML reads no, yes, on and off without them as true or false."
 
 
 @lru_cache(maxsize=1)
@@ -47,8 +46,25 @@ def default_texts() -> Mapping[str, str]:
 
 
 def is_result(name: str) -> bool:
-    """Whether a name in braces is of an action's result."""
-    return name.partition(".")[0] == "result"
+    """Whether a name in braces is of an action's result.
+
+    Example:
+        >>> is_result("result.visit.day"), is_result("result.")
+        (True, False)
+    """
+    first, *keys = name.split(".")
+    return first == "result" and all(key and key == key.strip() for key in keys)
+
+
+def language_tag(locale: str) -> str:
+    """A language tag in the form in which texts are kept by it.
+
+    Example:
+        >>> language_tag("DE_at"), language_tag("zh-hans")
+        ('de-AT', 'zh-Hans')
+    """
+    language, *parts = re.split("[-_]", locale)
+    return "-".join([language.lower(), *(part.upper() if len(part) == 2 else part.title() for part in parts)])
 
 
 def text_problem(
@@ -98,28 +114,39 @@ def flow_text_problems(flow: Flow, loc: Loc = ()) -> Iterator[tuple[Loc, str, st
 
 
 def checked_texts(texts: Any) -> dict[str, dict[str, str]]:
-    """Texts of a project by language and key. Keys that a translation lacks are named in a warning.
+    """Texts of a project by language tag and key. Keys that a translation lacks are named in a warning.
 
     Raises:
-        FlowError: a key is unknown, a value is not a text, or a text names what it cannot.
+        FlowError: a language or a key is unknown, a value is not a text, or a text names what it cannot; the first
+            error, with all others.
     """
-    try:
-        given = _TEXTS.validate_python(texts or {}, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(["texts", *map(str, first["loc"])]).removesuffix(".[key]")
-        remedy = "Write texts by language and key; quote languages and texts that YAML reads as other values."
-        raise FlowError(f"Wrong text: {first['msg']}", where=f"field {where}", remedy=remedy) from error
-    defaults = default_texts()
-    for language, own in given.items():
-        for key, text in own.items():
-            if problem := text_problem(key, text, _words(key)):
-                where = f"field texts.{language}.{key}"
-                raise FlowError(f"Wrong text: {problem[0]}", where=where, remedy=problem[1])
-        lacking = [key for key in defaults if key not in own]
-        if lacking and language.partition("-")[0] != "en":
-            _warn_of_lacking(language, ", ".join(lacking))
-    return given
+    errors = [
+        FlowError(f"Wrong text: {what}", where=".".join(["field texts", *map(str, place)]), remedy=remedy)
+        for place, what, remedy in _problems_by_language(texts or {})
+    ]
+    if errors:
+        raise combined(errors)
+    by_tag = {language_tag(language): dict(own) for language, own in (texts or {}).items()}
+    for tag, own in by_tag.items():
+        lacking = [key for key in default_texts() if key not in own]
+        if lacking and tag.partition("-")[0] != "en":
+            _warn_of_lacking(tag, ", ".join(lacking))
+    return by_tag
+
+
+def _problems_by_language(texts: Any) -> Iterator[tuple[Sequence[object], str, str]]:
+    """Problems of texts by language: the place, what is wrong, what to do about it."""
+    tags: list[str] = []
+    for language, own in texts.items() if isinstance(texts, Mapping) else [(texts, {})]:
+        tags.append(language_tag(str(language)))
+        if not isinstance(language, str) or not _LANGUAGE.fullmatch(language) or tags[-1] in tags[:-1]:
+            remedy = f'Write texts below each language once, such as "de" or "de-AT". {_QUOTE}'
+            yield (language,), f"{language!r} is not a language tag, or stands there twice", remedy
+        for key, text in own.items() if isinstance(own, Mapping) else [(own, None)]:
+            if not isinstance(key, str) or not isinstance(text, str):
+                yield (language, key), f"{key!r}: {text!r} is not a key with its text", _QUOTE
+            elif problem := text_problem(key, text, _words(key)):
+                yield (language, key), *problem
 
 
 @lru_cache(maxsize=64)

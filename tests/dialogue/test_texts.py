@@ -118,6 +118,34 @@ def test_a_locale_without_data_has_stored_forms_and_one_warning(caplog: pytest.L
 
 
 @pytest.mark.row("S3")
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ("-P3D", "duration"), ("P-3D", "duration"), ("P1.2.3D", "duration"), ("P3Dx", "duration"),
+        ("NaN", "money"), ("Infinity", "money"), ("-Infinity GBP", "money"), ("NaN", "number"),
+    ],
+)  # fmt: skip
+def test_what_no_words_fit_is_said_in_its_stored_form(value: str, form: str) -> None:
+    assert format_value(value, form, ReadingContext(currency="GBP")) == value
+
+
+@pytest.mark.row("S3")
+@pytest.mark.parametrize(
+    ("value", "form", "said"),
+    [
+        (["a", "", None, " ", "b"], "list", "a and b"),
+        (["a", "", "b"], "raw", "a, b"),
+        (["", None], "list", ""),
+        (True, "raw", "true"),
+        (False, "raw", "false"),
+        (True, "boolean", "yes"),
+    ],
+)
+def test_lists_without_empty_items_and_booleans_as_they_are_stored(value: Any, form: str, said: str) -> None:
+    assert Speech({}).value(value, form) == format_value(value, form, ReadingContext()) == said
+
+
+@pytest.mark.row("S3")
 @pytest.mark.parametrize("value", ["soon", "2026-13-45", "2026-02-30T25:00", "1e99 EUR", "12 XXL", {"a": 1}])
 @pytest.mark.parametrize("form", ["", "date", "time", "money", "number", "duration", "weekday"])
 def test_what_is_no_value_of_its_kind_is_said_as_it_is(value: Any, form: str) -> None:
@@ -138,6 +166,50 @@ def test_a_translation_is_said_and_english_stands_in() -> None:
     assert Speech(flows, "de").value(True, "boolean") == "ja"
     assert Speech(flows, "de").say("wait") == "Take your time."
     assert Speech(flows, "de").say("idle") == Speech(flows).say("idle") == "How can we help your pet?"
+
+
+@pytest.mark.row("S3")
+@pytest.mark.parametrize("tag", ["de", "DE", "de_AT", "De-at"])
+@pytest.mark.parametrize("locale", ["de-AT", "de_at", "DE-AT", "DE_at"])
+def test_case_and_underscore_of_a_tag_make_no_difference(tag: str, locale: str) -> None:
+    assert Speech(registry(texts={tag: {"wait": "Gern."}}), locale).say("wait") == "Gern."
+
+
+@pytest.mark.row("S3")
+def test_the_nearest_tag_that_has_the_text_is_used() -> None:
+    flows = registry(texts={"zh": {"wait": "1", "idle": "1"}, "zh-Hans": {"wait": "2"}})
+    assert [Speech(flows, "zh_hans_cn").say(key) for key in ("wait", "idle")] == ["2", "1"]
+    assert Speech(flows, "zh-TW").say("wait") == "1"
+
+
+@pytest.mark.row("S3")
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("Confirmez-vous {name} ?", "Léo", "Confirmez-vous Léo ?"),
+        ("Confirmez-vous {name}\u202f?", "", "Confirmez-vous\u202f?"),
+        ("{name}\u202f: d'accord\u202f?", "Léo", "Léo\u202f: d'accord\u202f?"),
+        ("{name}:\n- one\n- two  three", "a !b", "a !b:\n- one\n- two  three"),
+        ("Pet {name}, born {born}?", "", "Pet, born?"),
+        ("Hello {name}! Is {name} {born} well?", "", "Hello! Is well?"),
+        ("{name} {born} is here.", "", "is here."),
+        ("One\n{name}\nTwo", "", "One\nTwo"),
+        ("pre-{name}fix", "", "pre-fix"),
+        ("({name}) {born:raw}", " ", "()"),
+    ],
+)
+def test_only_gaps_around_a_name_without_a_value_are_closed(text: str, name: str, said: str) -> None:
+    flow = registry({"confirm": text, "responses": {}})["register_pet"]
+    assert Speech({}).fill(flow.confirm, flow, {"name": name}) == said
+
+
+@pytest.mark.row("S3")
+def test_spaces_that_keep_together_stay_where_a_language_needs_them() -> None:
+    assert format_value("12 EUR", "money", ReadingContext(locale="fr")) == "12,00\u00a0€"
+    assert format_value("18:30", "time", ReadingContext(region="US")) == "6:30 PM"
+    assert format_value("2026-03-06T18:30", "", ReadingContext()) == "6 March 2026, 6:30 pm"
+    flows = registry({"slots": [SLOTS[0] | {"validator": None}, *SLOTS[1:]]})
+    assert ask(flows, 2, why="Fermé\u202f!\nLe 2025-04-03.").startswith("Fermé\u202f!\nLe 3 April 2025. ")
 
 
 @pytest.mark.row("S3")
@@ -181,6 +253,18 @@ def done(text: str, result: Any) -> str:
         ("{result.vets}.", {"vets": ["Ann", "Bo", "Cy"]}, "Ann, Bo and Cy."),
         ("{result.note}", {"note": "<p>Bring <b>5</b> &pound;</p><!-- x -->"}, "Bring 5 £"),
         ("{result.note}", {"note": "&lt;script&gt;alert(1)&lt;/script&gt;"}, "alert(1)"),
+        ("{result.note}", {"note": "a <i>b</i>, <b>c</b>.<br/>d<p>e</p><p class=x>f</p>"}, "a b, c. d e f"),
+        ("{result.note}", {"note": "<h1>Vous</h1> ?\n<img src=x onerror=alert(1)>ok"}, "Vous ?\nok"),
+        (
+            "{result.note}",
+            {"note": "Write <who@x.org> or <a href='mailto:b@x.org'>b</a>"},
+            "Write <who@x.org> or b",
+        ),
+        (
+            "{result.note}",
+            {"note": "Say <your code> or <who@x.org?subject=a>"},
+            "Say <your code> or <who@x.org?subject=a>",
+        ),
         ("{result.note}", {"note": "1 < 2 and 3 > 2, {name}"}, "1 < 2 and 3 > 2, {name}"),
     ],
 )

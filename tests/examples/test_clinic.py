@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 import sqlite3
 import subprocess
 import sys
@@ -68,13 +69,14 @@ def test_the_demonstration_runs_in_one_command() -> None:
     assert done.returncode == 0, done.stderr
     replies = [line for line in done.stdout.splitlines() if line.startswith("bot> ")]
     assert len(replies) == len((CLINIC / "script.txt").read_text("utf-8").splitlines())
-    assert "We are closed on Sundays." in replies[2]
+    assert replies[2] == "bot> We are closed on Sundays. Which day would suit you?"
     assert "check-up £45.00" in replies[4]
     assert replies[7].endswith("at 11:00. Shall I book it?")
     assert replies[8].startswith("bot> It is booked, the code is A103. Bella has an appointment on")
     assert replies[9] == "bot> A nail trim costs £18.00."
     assert replies[12] == "bot> Appointment A101 is cancelled."
-    assert replies[14].startswith("bot> A103: Bella, check-up,")
+    booked = replies[8].partition(" on ")[2]
+    assert replies[14] == f"bot> A103: Bella, check-up, on {booked}", "days are said alike"
     assert "A101" not in replies[14]
 
 
@@ -105,10 +107,12 @@ def test_a_failed_action_is_answered_and_the_conversation_goes_on(talk: Talk) ->
     # Somebody else takes the time between the question and the yes.
     taken = "INSERT INTO appointments (pet, service, day, time) VALUES ('Milo', 'check-up', ?, '11:00')"
     talk.rows(taken, day)
-    assert talk.say("yes").startswith("I could not book it, sorry.")
+    assert talk.say("yes").endswith("To try again, say: book an appointment.")
     assert talk.rows("SELECT pet FROM appointments WHERE day = ?", day) == [("Milo",)]
     assert talk.say("when are you open?").startswith("We are open Monday to Friday")
-    assert f"{written} at 11:00" not in talk.say(*BOOKING[:3], "11 o'clock")
+    assert talk.say("book an appointment").startswith("What is it for")
+    said = talk.say("a check-up", day, "11:00")
+    assert said.startswith("11:00 is not free on that day, but 11:30, 12:00, 12:30 would be. Which time")
 
 
 def test_checks_reject_what_the_clinic_cannot_do(talk: Talk) -> None:
@@ -137,6 +141,56 @@ def test_a_language_model_decides_and_answers_questions(
         assert talk.say("cheers. can i park at yours?").startswith("Yes, please do.")
         assert talk.close() == 0
         assert server.refused == []
+
+
+def clinic_at(now: str, database: Path) -> Any:
+    """The clinic of the example, with its clock at a time."""
+    spec = importlib.util.spec_from_file_location("clinic", CLINIC / "clinic.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    moment = dt.datetime.fromisoformat(now).replace(tzinfo=module.ZONE)
+    return module.Clinic(database, clock=moment.timestamp)
+
+
+def test_times_that_are_over_are_not_booked(tmp_path: Path) -> None:
+    clinic = clinic_at("2026-07-03T16:40", tmp_path / "clinic.db")
+    day = {"day": "2026-07-03"}
+    said = clinic.check_time("09:00", day)
+    assert said == "09:00 is not free on that day, but 17:00, 17:30 would be"
+    assert clinic.check_time("17:00", day) is True
+    assert clinic.check_time("09:00", {"day": "2026-07-04"}) is True
+    late = clinic_at("2026-07-03T17:30", tmp_path / "clinic.db")
+    assert late.check_day("2026-07-03") == "We have no time left on that day"
+    assert late.check_time("17:30", day) == "17:30 is not free on that day"
+
+
+def test_a_failed_move_says_what_is_understood(talk: Talk) -> None:
+    assert talk.say("move A101", "next thursday", "4pm").endswith("Shall I move it?")
+    talk.rows("UPDATE appointments SET cancelled = 1")
+    assert talk.say("yes").endswith("To try again, say: move A101.")
+    talk.rows("UPDATE appointments SET cancelled = 0")
+    assert talk.say("move A101") == "To which day shall I move it?"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ("--db", "none/clinic.db"),
+            "Cannot use none/clinic.db: unable to open database file. Name a database",
+        ),
+        (("--db", str(CLINIC / "flows.yaml")), "flows.yaml: file is not a database. Name a database"),
+        (("--api-base", "http://127.0.0.1:1"), "name the model with --lm"),
+    ],
+)
+def test_options_that_cannot_be_used_end_it_with_what_to_do(options: tuple[str, ...], says: str) -> None:
+    command = [sys.executable, str(CLINIC / "talk.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_unknown_model_ends_it_with_one_line() -> None:

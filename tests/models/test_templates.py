@@ -32,6 +32,9 @@ WRONG = [
     ({"responses": {"done": "{day:}"}}, "responses.done", "{day:}", "weekday"),
     ({"responses": {"done": "A {treatment is booked."}}, "responses.done", "a brace", "Write each name"),
     ({"responses": {"done": "Booked}."}}, "responses.done", "a brace", "Write each name"),
+    ({"responses": {"done": "{result.}"}}, "responses.done", "{result.}", "Did you mean 'result'"),
+    ({"responses": {"done": "{result..a}"}}, "responses.done", "{result..a}", "Did you mean 'result'"),
+    ({"responses": {"done": "{result. a}"}}, "responses.done", "{result. a}", "Did you mean 'result'"),
     ({"responses": {"dome": "Booked."}}, "responses.dome", "'dome'", "Did you mean 'done'"),
     ({"slots": [{"name": "a", "type": "text", "ask": "Which {b}?"}]}, "slots.0.ask", "{b}", "Known"),
     ({"slots": [{"name": "a", "type": "text", "reask": "Which {b}?"}]}, "slots.0.reask", "{b}", "Known"),
@@ -120,20 +123,51 @@ def test_keys_that_a_translation_lacks_are_named_once(caplog: pytest.LogCaptureF
     ("texts", "where", "says"),
     [
         ({"de": {"idel": "Ja?"}}, "texts.de.idel", "'idel'.*Did you mean 'idle'"),
-        ({"de": {"idle": False}}, "texts.de.idle", "valid string.*quote"),
+        ({"de": {"idle": False}}, "texts.de.idle", "'idle': False.*quotes"),
+        ({"de": {False: "Nein"}}, "texts.de.False", "False: 'Nein'.*quotes"),
         ({"de": {"done": "{order_id}"}}, "texts.de.done", r"\{order_id\}.*Known: task, result"),
         ({"de": {"idle": "{result.x}"}}, "texts.de.idle", r"\{result.x\}"),
         ({"de": {"clarify": "{tasks:long}"}}, "texts.de.clarify", "unknown format"),
         ({"de": {"idle": "{"}}, "texts.de.idle", "brace"),
-        ({"de": ["idle"]}, "texts.de", "valid dictionary"),
-        (["de"], "texts", "valid dictionary"),
-        ({False: {"idle": "Ja?"}}, "texts.0", "valid string.*quote languages"),
+        ({"de": ["idle"]}, "texts.de.['idle']", "not a key with its text"),
+        (["de"], "texts.['de']", "not a language tag"),
+        ({False: {"idle": "Ja?"}}, "texts.False", "False is not a language tag.*in quotes: YAML reads no"),
+        ({"german": {"idle": "Ja?"}}, "texts.german", 'not a language tag.*such as "de"'),
+        ({"": {"idle": "Ja?"}}, "texts.", "not a language tag"),
+        ({"de ": {"idle": "Ja?"}}, "texts.de ", "not a language tag"),
+        ({"de_AT": {}, "DE-at": {}}, "texts.DE-at", "twice"),
     ],
 )
 def test_texts_that_cannot_be_used_are_refused(texts: Any, where: str, says: str) -> None:
     with pytest.raises(FlowError, match=says) as refused:
         FlowRegistry([PRICES], texts=texts)
     assert refused.value.where == f"field {where}"
+
+
+@pytest.mark.row("S3")
+def test_all_wrong_texts_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "flows.yaml"
+    wrong = "texts:\n  no: {idle: Ja, done: no}\n  de: {idel: Ja, done: '{x}'}\nflows:\n- {name: a}\n"
+    path.write_text(wrong, "utf-8")
+    with pytest.raises(FlowError) as refused:
+        FlowRegistry.from_yaml(path)
+    places = [each.where.rpartition("field ")[2] for each in (refused.value, *refused.value.others)]
+    texts = ["texts.False", "texts.False.done", "texts.de.idel", "texts.de.done"]
+    assert places == [*texts, "description"]
+    assert refused.value.__notes__ == [str(each) for each in refused.value.others]
+
+
+@pytest.mark.row("S3")
+def test_a_language_is_the_same_however_its_tag_is_written() -> None:
+    texts = {"PT_br": {"idle": "Oi?"}, "zh-hans-CN": {"idle": "好?"}}
+    assert FlowRegistry(texts=texts).texts == {"pt-BR": {"idle": "Oi?"}, "zh-Hans-CN": {"idle": "好?"}}
+
+
+@pytest.mark.row("S3")
+def test_a_title_of_blanks_is_none() -> None:
+    flow = Flow(**PRICES | {"title": " \n", "slots": [{"name": "a", "type": "text", "title": "  "}]})
+    assert (flow.title, flow.slots[0].title) == ("", "")
+    assert "title" not in str(flow.model_dump())
 
 
 @pytest.mark.row("S3")

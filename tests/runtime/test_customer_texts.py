@@ -87,7 +87,7 @@ class Running:
         ("en", None, False, "Done: the visit."),
         ("en", None, True, "That didn't work, sorry: the visit."),
         ("de", None, False, "Erledigt: the visit."),
-        ("de", {"price": "60.00 EUR"}, False, "Booked for 6. März 2026: 60,00 €."),
+        ("de", {"price": "60.00 EUR"}, False, "Booked for 6. März 2026: 60,00\u00a0€."),
     ],
 )
 async def test_done_is_said_once_the_action_has_succeeded_with_its_result(
