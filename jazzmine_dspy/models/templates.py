@@ -33,7 +33,6 @@ AFTER_RUN = ("done", "failed")
 """Keys of the texts that may name the result of an action."""
 
 Loc = tuple[str | int, ...]
-_LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE | re.ASCII)
 _QUOTE = "Put it in quotes: YAML reads no, yes, on and off without them as true or false."
 
 
@@ -134,12 +133,18 @@ def checked_texts(texts: Any) -> dict[str, dict[str, str]]:
     return by_tag
 
 
+def _is_tag(language: str) -> bool:
+    first, *parts = re.split("[-_]", language)
+    named = first.isalpha() and 2 <= len(first) <= 3
+    return language.isascii() and named and all(part.isalnum() and len(part) <= 8 for part in parts)
+
+
 def _problems_by_language(texts: Any) -> Iterator[tuple[Sequence[object], str, str]]:
     """Problems of texts by language: the place, what is wrong, what to do about it."""
     tags: list[str] = []
     for language, own in texts.items() if isinstance(texts, Mapping) else [(texts, {})]:
         tags.append(language_tag(str(language)))
-        if not isinstance(language, str) or not _LANGUAGE.fullmatch(language) or tags[-1] in tags[:-1]:
+        if not isinstance(language, str) or not _is_tag(language) or tags[-1] in tags[:-1]:
             remedy = f'Write texts below each language once, such as "de" or "de-AT". {_QUOTE}'
             yield (language,), f"{language!r} is not a language tag, or stands there twice", remedy
         for key, text in own.items() if isinstance(own, Mapping) else [(own, None)]:
