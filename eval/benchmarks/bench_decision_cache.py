@@ -50,7 +50,7 @@ def asked() -> tuple[TurnProgram, Any, DecisionCache]:
 def test_first_turns_of_a_thousand_conversations(
     benchmark: Any, first_turns: list[Turn], asked: tuple[TurnProgram, Any, DecisionCache], together: bool
 ) -> None:
-    """All of them: as many calls as there are distinct turns."""
+    """All of them: one decision for each distinct turn; a few of these call twice, for a refused part."""
     program, engine, cache = asked
 
     async def all_at_once() -> None:
@@ -70,7 +70,8 @@ def test_first_turns_of_a_thousand_conversations(
         "distinct turns": distinct,
         "hit rate": stats.hit_rate,
     }
-    assert len(engine.requests) == stats.misses == distinct
+    assert stats.misses == distinct
+    assert distinct <= len(engine.requests) <= 1.1 * distinct
     assert stats.hits + stats.shared == CONVERSATIONS - distinct
 
 
