@@ -67,7 +67,7 @@ def read_file(folder: Path, name: str) -> bytes:
     is read.
 
     Raises:
-        ArtifactError: it is missing, is none, is too large, or cannot be read.
+        ArtifactError: the file is missing, is not a regular file, is too large, or cannot be read.
     """
     path, limit = folder / name, _LIMITS[name]
     try:

@@ -147,7 +147,7 @@ def _settings(lm: dspy.BaseLM) -> dict[str, Any]:
 
 
 def check_target(folder: str | Path) -> None:
-    """Refuse to write a program over what is none.
+    """Refuse a folder that holds something other than a program.
 
     Raises:
         ArtifactError: the folder exists, is not empty and holds no program, or it is the working folder.

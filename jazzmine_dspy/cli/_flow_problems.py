@@ -26,14 +26,14 @@ _warning = partial(Fault, "warning")
 def flow_problems(registry: FlowRegistry) -> Iterator[Fault]:
     """Problems of flows in their order: examples, conditions, questions, and texts of the flow and its subflows.
 
-    Before them stands a missing line about the business.
+    The first one is a missing line about the business.
     """
     if not registry:
         yield _warning("flows", "There is no flow", "Write one; without flows, the program selects nothing.")
     elif not registry.about:
         yield _warning(
             "about",
-            "No line about the business, which a language model is told",
+            "There is no line about the business for language models",
             "Write it next to 'flows', such as `about: a web shop for home goods`.",
         )
     if len(registry) > 1 and len(registry.never_miss) == len(registry):

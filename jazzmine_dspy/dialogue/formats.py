@@ -1,4 +1,4 @@
-"""How values are said: dates, times, amounts, numbers, durations and lists as the user's language writes them."""
+"""Values in replies: dates, times, amounts, numbers, durations and lists as the user's language writes them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def spoken(name: str) -> str:
 
 
 def format_value(value: Any, form: str, at: ReadingContext, yes_no: Sequence[str] = ("yes", "no")) -> str:
-    """A value as it is said; "" for none.
+    """Return a value as a reply writes it; "" for None.
 
     Args:
         form: A slot type, a format of :data:`~jazzmine_dspy.models.templates.FORMATS`, or "raw"; "" for a value of
@@ -96,7 +96,7 @@ def _cldr(locale: str, region: str) -> Any:
             return Locale.parse(name)
         except (UnknownLocaleError, ValueError):
             continue
-    log.warning("nothing is known of the locale %r: values are said in their stored form (ISO)", locale)
+    log.warning("Babel has no data for the locale %r: values stay in their stored form (ISO)", locale)
     return None
 
 

@@ -39,7 +39,7 @@ class Speech:
     Args:
         flows: The flows, by name; a registry brings its texts, region and currency.
         locale: The user's language, such as ``en`` or ``de-AT``.
-        result: What the action gave, for the texts that are said after it.
+        result: The result of the action, for the texts of its end.
 
     Example:
         >>> flow = Flow(name="book_table", title="a table for tonight", description="Book a table.")
@@ -118,12 +118,12 @@ class Speech:
         values_said = {field[0]: said(field) for field in FIELD.finditer(text)}
         full = FIELD.sub(lambda field: field[0] if values_said[field[0]].strip() else _EMPTY, text)
         if missing and self._result is not None:
-            log.warning("the result lacks {%s}: the default text is said for %r", missing[0], text)
+            log.warning("the result has no {%s}: the default text replaces %r", missing[0], text)
         filled = FIELD.sub(lambda field: values_said[field[0]], _GAP.sub(_left_of, full))
         return None if missing else filled.strip()
 
     def value(self, value: Any, form: str) -> str:
-        """A value as it is said."""
+        """Return a value as a reply writes it."""
         if isinstance(value, bool) and form != "raw":
             return self.say("yes_word" if value else "no_word")
         return format_value(value, form, self._at)
@@ -159,7 +159,7 @@ class Speech:
 
         Args:
             why: Why the last value was refused; left out if the slot has a ``reask``, unless it has a validator.
-            readings: What the last value may have meant, where that is several things.
+            readings: The possible readings of the last value, if it has several.
         """
         if len(readings) > 1:
             return self.say("which_value", flow, values, words={"values": self._choice(slot, readings)})

@@ -56,7 +56,7 @@ def is_result(name: str) -> bool:
 
 
 def language_tag(locale: str) -> str:
-    """A language tag in the form in which texts are kept by it.
+    """Return a language tag in its usual form.
 
     Example:
         >>> language_tag("DE_at"), language_tag("zh-hans")

@@ -18,7 +18,7 @@ from jazzmine_dspy.models.text import did_you_mean
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMMAND: ContextVar[bool] = ContextVar("jazzmine_command", default=False)
-"""Whether a command of the command line runs: it imports no module of a project, and so knows no validators of it."""
+"""Whether a command of the command line runs. It imports no module of a project, so its validators are unknown."""
 
 VALIDATION_DEADLINE = 2.0
 """Seconds that a validator may take."""

@@ -227,7 +227,7 @@ _MS = 1_000_000
 def trace_of(result: TurnResult, *, experiment: str, run_id: str) -> tuple[Any, Any]:
     """MLflow's own objects for one evaluated turn: what describes its trace, and its span.
 
-    The span holds what was asked, the answer, the labels, and the record of each stage with its calls.
+    The span has the message, the answer, the labels, and the record of each stage with its calls.
 
     Args:
         result: The turn, with its decision.

@@ -17,8 +17,8 @@ TOO_CLOSE = "two flows are too close to choose between"
 
 
 NEAR = {"fallback": 0.05, "local": 0.1}
-"""Margins under which a flow that is confirmed before it runs, or undoes something, is asked about, by source,
-whatever a policy says: of recall scores as a share of the better one, and of probabilities."""
+"""Least margins, by source, for a flow that needs a confirmation or undoes something; a policy can only raise them.
+For recall scores, a share of the better score; for the others, a difference of probabilities."""
 
 
 def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRegistry) -> float:

@@ -288,14 +288,14 @@ class Course:
 
 
 def _left_next_to_question(commands: Sequence[Command], turn: Turn) -> tuple[Command, ...]:
-    """Return the commands to keep where the assistant asks whether an urgent flow is meant.
+    """Return the commands that remain when the assistant asks whether an urgent flow is meant.
 
-    What the message says may be about that flow: it fills no slot, and agrees to nothing. A no counts.
+    The message may be about that flow, so it fills no slot and agrees to nothing. A no remains.
     """
-    kept = [command for command in commands if command.slot_name is None and not command.closes]
-    if turn.stance is not None and turn.stance.refuses and not any(command.answers for command in kept):
-        kept.insert(0, Deny())
-    return tuple(kept)
+    remaining = [command for command in commands if command.slot_name is None and not command.closes]
+    if turn.stance is not None and turn.stance.refuses and not any(command.answers for command in remaining):
+        remaining.insert(0, Deny())
+    return tuple(remaining)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ Deciders = tuple[tuple[SourceKind, Gate], ...]
 Frozen = AfterValidator(frozen_dict)
 
 NEVER_MISS = 0.45
-"""Default margin of flows that must not be missed, by messages of trades that fitted nothing else."""
+"""Default margin of flows that must not be missed, chosen on the messages of tests/program/test_never_miss.py."""
 
 
 def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,8 +72,8 @@ class Policy(Value):
         clarify: Margin of the two best flows under which the local decider asks which of them is meant, instead of
             choosing: ``local`` of probabilities, ``fallback`` of recall scores as a share of the better one. 0, as
             where none is given, never asks.
-        never_miss: Margin of flows marked ``never_miss``: the probability from which one is asked about where something
-            else was chosen, as fitted by a run. JSON holds it only where it is not the default.
+        never_miss: Least probability to ask about a flow marked ``never_miss`` that was not chosen, fitted by a run.
+            JSON has it only if it is not the default.
         unasked: Fields that no language model is asked for, since nobody labelled them: prompts, demonstrations and
             schemas leave them out, and decisions hold what the local decider reads.
         escalation: From which sentiment on a decision escalates. JSON holds it only where it is not the default.

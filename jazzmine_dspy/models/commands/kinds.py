@@ -82,7 +82,7 @@ class CancelFlow(PausedFlowCommand):
 
     type: Literal["cancel_flow"] = "cancel_flow"
     unsure: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether the running flow is only set aside, and the user is asked. JSON holds it only where it is true."""
+    """Whether the flow is only paused, and the assistant asks. JSON has this field only if it is true."""
 
     does = ("leave", "flow", "unsure")
     lm_may_name = True

@@ -136,25 +136,25 @@ _NOTHING = Starts((), 0.0)
 
 
 _DAMPED = 0.5
-"""Weight of the estimate beside the danger that a message tells of."""
+"""Weight of the estimate when the danger of the message is added; chosen on tests/program/test_never_miss.py."""
 
 _NEAR = 0.3
-"""Recall score of the best flow from which such a flow is asked about without models: less than starting it needs."""
+"""Without models: least recall score of the best flow to ask about a marked flow; to start it takes more."""
 
 NEVER_MISSED = "a flow that must not be missed is likely enough to ask about"
 """The reason of a selection that asks about such a flow."""
 
 
 def never_miss_shares(state: TurnState, chosen: Sequence[str] = ()) -> dict[str, float]:
-    """The probability that a message wants each flow that must not be missed, likeliest first.
+    """Return the probability that a message wants each flow that must not be missed, highest first.
 
-    Of a flow whose own texts tell of danger, a message that does so wants it more likely. Without the package's
-    models it is the recall score beside the best one.
+    If the texts of a flow tell of danger, a message that tells of danger raises its probability. Without the
+    package's models, the probability is computed from the recall score, relative to the best one.
 
     Args:
         state: The turn.
-        chosen: The flows that are chosen already. If the texts of one of them tell of danger, the danger is explained,
-            and counts for no other.
+        chosen: The flows that are chosen already. If the texts of one of them tell of danger, the message raises no
+            other flow.
 
     Raises:
         EmbeddingError: no embedding model is bound, or it fails.
@@ -190,10 +190,10 @@ def _dangers(name: str, state: TurnState) -> Floats:
 
 
 def never_missed(state: TurnState, selection: Selection) -> Selection:
-    """Put flows that must not be missed first, and ask about those that are left out and likely enough.
+    """Put flows that must not be missed first, and ask about those that are likely enough and not chosen.
 
-    Asked is beside what was chosen, else beside what runs or is nearest; of one flow twice in a row only where the
-    message likelier wants it than not.
+    The question names the chosen flows too, or else the running or the nearest flow. After a question about a flow,
+    the next message needs a probability of at least 0.5 for another one.
     """
     turn, marked = state.turn, state.registry.never_miss
     flows = sorted(selection.flows, key=lambda name: name not in marked)
@@ -205,10 +205,10 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
     ]
     missed = [name for name in likely if name not in chosen][:2]
     nearest = [name for name in (turn.flow, *(one.name for one in state.recalled)) if name in state.registry]
-    beside = chosen or [name for name in nearest if name not in missed][:1]
-    if not missed or not beside:
+    others = chosen or [name for name in nearest if name not in missed][:1]
+    if not missed or not others:
         return selection if flows == selection.flows else selection.model_copy(update={"flows": flows})
-    update = {"flows": [], "clarify": [*missed, *beside], "mode": "single", "reason": NEVER_MISSED}
+    update = {"flows": [], "clarify": [*missed, *others], "mode": "single", "reason": NEVER_MISSED}
     return selection.model_copy(update=update)
 
 

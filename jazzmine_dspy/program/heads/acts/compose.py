@@ -70,7 +70,7 @@ _SURE = 0.6
 """How likely a yes has to be beside a value, which most messages give without one."""
 
 _DROPS = 0.8
-"""How likely a message has to drop the flow whose question it may answer: below it the user is asked."""
+"""Least probability to drop the running flow if the message may answer its question; below it, the assistant asks."""
 
 _TOPIC = 60
 
