@@ -53,8 +53,6 @@ def with_language_model(
     if policy is None and given is not None and not program.active_predictors():
         policy = "cascade"
     program = program if policy in (None, "shipped") else program.with_policy(policy)
-    from jazzmine_dspy.lm.resolve import refuse_embedded
-
     asks = bool(program.active_predictors())
     wanted = compiled_for if given is None and lm == COMPILED and asks else given
     if wanted is None:
@@ -64,8 +62,6 @@ def with_language_model(
                 "load(), --lm NAME on the command line, or call dspy.configure(lm=…)", named
             )  # fmt: skip
         return program
-    if isinstance(wanted, str):
-        refuse_embedded(wanted)
     try:
         model = _resolved(wanted, manifest if wanted == compiled_for else {}, settings)
     except JazzmineError as error:

@@ -329,8 +329,6 @@ def recall_settings(numbers: Mapping[str, float]) -> RecallSettings:
         >>> recall_settings({"rrf_k": 5.0, "sparse": 0.5}).rrf_k
         5
     """
-    from jazzmine_dspy.memory.procedural.ranking import RecallSettings
-
     default = RecallSettings()._asdict()
     if unknown := sorted(set(numbers) - set(default)):
         raise ArtifactError(f"Recall has no setting {unknown[0]!r}", remedy=f"Known: {', '.join(default)}.")

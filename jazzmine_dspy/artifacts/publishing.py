@@ -94,8 +94,7 @@ def store_uri(uri: str | None = None) -> str:
     """Of the server or store that is meant: the named one, MLflow's own setting, or the project's."""
     import mlflow
 
-    set_here: bool = mlflow.is_tracking_uri_set()  # type: ignore[no-untyped-call]
-    if uri or os.environ.get("MLFLOW_TRACKING_URI") or set_here:
+    if uri or os.environ.get("MLFLOW_TRACKING_URI") or mlflow.is_tracking_uri_set():  # type: ignore[no-untyped-call]
         return uri or str(mlflow.get_tracking_uri())
     return f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
 

@@ -86,7 +86,7 @@ def import_(
         f"{report.out}: {report.conversations} conversations ({roles}), {report.turns} turns, "
         f"{report.labelled_turns} labelled, {report.flows} flows",
         *report.notes,
-        document=report.to_json(),
+        document=report.model_dump(mode="json"),
     )
     if report.left_out:
         to.warn(f"{report.left_out} rows could not be read and were left out")

@@ -6,15 +6,13 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from jazzmine_dspy.cli._output import count
 from jazzmine_dspy.datasets.label_checks import Fault
+from jazzmine_dspy.models.flows import Flow
+from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.templates import FIELD
-
-if TYPE_CHECKING:
-    from jazzmine_dspy.models.flows import Flow
-    from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.models.turn import Turn
 
 _FEW = 3
 _MOST_FLOWS = 200
@@ -109,7 +107,6 @@ def misrouted(registry: FlowRegistry) -> tuple[list[Fault], int, int]:
         The texts that select another flow, how many were run, and how many there are.
     """
     from jazzmine_dspy.artifacts import load
-    from jazzmine_dspy.models.turn import Turn
 
     texts = [
         (flow, field, text)

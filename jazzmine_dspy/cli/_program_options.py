@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from jazzmine_dspy.program.turn import TurnProgram
 
 Name = Annotated[
@@ -52,7 +50,6 @@ class Opened(NamedTuple):
 
     program: TurnProgram
     manifest: dict[str, Any]
-    path: Path
     lm: str | None
     policy: str
 
@@ -95,4 +92,4 @@ def open_program(
     )
     policy = policy or ("cascade" if program.active_predictors() and not asked else "shipped")
     bound = named if program.bindings.lm is not None else None
-    return Opened(program, loaded.manifest, loaded.path, bound, policy)
+    return Opened(program, loaded.manifest, bound, policy)

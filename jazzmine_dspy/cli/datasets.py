@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from jazzmine_dspy.cli._datasets_exchange import export, import_
-from jazzmine_dspy.cli._output import BAD_INPUT, CHECK_FAILED, AsJson, count, failure_of, output, table
+from jazzmine_dspy.cli._output import (
+    BAD_INPUT,
+    CHECK_FAILED,
+    AsJson,
+    Failure,
+    count,
+    failure_of,
+    output,
+    table,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jazzmine_dspy.cli._output import Failure
     from jazzmine_dspy.datasets import DatasetStats, LabelledConversation, Problem, Role
 
 app = typer.Typer(no_args_is_help=True, help="Import, split, check and count labelled datasets.")
@@ -237,7 +245,7 @@ def stats(folder: Folder, _json: AsJson = False) -> None:
     output().show(
         table(("", "all", *counts.roles), sizes, title=title, numbers=True),
         *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment")),
-        document=counts.to_json(),
+        document=counts.model_dump(mode="json"),
     )
 
 

@@ -122,7 +122,7 @@ def evaluate(
     title = f"{scored.name} on {labelled.name}, {split}"
     money = _money(evaluation, opened.lm, price)
     recorded = recording_summary([opened.program.bindings.lm])
-    priced = {"money": _total(evaluation), "price": None if price is None else price.to_json()}
+    priced = {"money": _total(evaluation), "price": None if price is None else price._asdict()}
     document = {**evaluation.to_json(), **priced, "recording": recorded, "record": scored.record().to_json()}
     compared = gated = None
     if others and not evaluation.inconclusive_reason:

@@ -278,20 +278,15 @@ class DatasetStats(Value):
     total: RoleStats
     roles: dict[Role, RoleStats]
 
-    def to_json(self) -> dict[str, Any]:
-        """The counts as JSON data."""
-        return self.model_dump(mode="json")
-
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
     """Count what a dataset holds. The test part is counted, its texts are not shown."""
-    roles: dict[Role, RoleStats] = {}
-    for role in ROLES:
-        held = [c for c in dataset.conversations if dataset.roles[c.id] == role]
-        if held:
-            roles[role] = _count(held)
+    held = {role: [c for c in dataset.conversations if dataset.roles[c.id] == role] for role in ROLES}
     return DatasetStats(
-        name=dataset.name, fingerprint=dataset.fingerprint, total=_count(dataset.conversations), roles=roles
+        name=dataset.name,
+        fingerprint=dataset.fingerprint,
+        total=_count(dataset.conversations),
+        roles={role: _count(conversations) for role, conversations in held.items() if conversations},
     )
 
 

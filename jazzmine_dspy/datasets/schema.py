@@ -33,10 +33,12 @@ CONVERSATIONS_FILE = "conversations.jsonl"
 SPLITS_FILE = "splits.json"
 
 
-def _paused_schema(schema: dict[str, Any]) -> None:
-    held = {"flow": {"type": "string"}, "slots": {"type": "object"}}
-    flow = {"type": "object", "properties": held, "required": ["flow"], "additionalProperties": False}
-    schema["items"] = {"anyOf": [{"type": "string"}, flow]}
+_PAUSED_FLOW: dict[str, Any] = {
+    "type": "object",
+    "properties": {"flow": {"type": "string"}, "slots": {"type": "object"}},
+    "required": ["flow"],
+    "additionalProperties": False,
+}
 
 
 class StateBefore(DatasetPart):
@@ -57,7 +59,9 @@ class StateBefore(DatasetPart):
     flow: str | None = None
     awaiting: str | None = None
     slots: FrozenMap = FrozenMap()
-    paused: tuple[str, ...] = Field(default=(), json_schema_extra=_paused_schema)
+    paused: tuple[str, ...] = Field(
+        default=(), json_schema_extra={"items": {"anyOf": [{"type": "string"}, _PAUSED_FLOW]}}
+    )
     paused_slots: SkipJsonSchema[FrozenMap] = FrozenMap()
     confirming: Confirming | None = None
     offering: str | None = None

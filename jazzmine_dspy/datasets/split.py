@@ -210,8 +210,6 @@ def _tied(conversations: Sequence[LabelledConversation]) -> list[list[LabelledCo
 
 def _merged(group: Sequence[LabelledConversation]) -> LabelledConversation:
     """One conversation that stands for a group, with the labels of all."""
-    if len(group) == 1:
-        return group[0]
     turns = tuple(turn for conversation in group for turn in conversation.turns)
     return LabelledConversation(id=group[0].id, turns=turns)
 

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from rapidfuzz.distance import LCSseq
+
 from jazzmine_dspy.models.base import FrozenMap
 from jazzmine_dspy.models.commands import Command, Dialogue, SlotValue
 from jazzmine_dspy.models.turn import Turn
@@ -158,10 +160,5 @@ def slot_pairs(commands: Sequence[Command]) -> list[tuple[str, Hashable]]:
 
 def longest_common(first: Sequence[Key], second: Sequence[Key]) -> int:
     """Length of the longest common subsequence."""
-    row = [0] * (len(second) + 1)
-    for left in first:
-        before = row
-        row = [0]
-        for column, right in enumerate(second):
-            row.append(before[column] + 1 if left == right else max(before[column + 1], row[column]))
-    return row[-1]
+    numbers = {key: number for number, key in enumerate({*first, *second})}  # since rapidfuzz compares hashes
+    return LCSseq.similarity([numbers[key] for key in first], [numbers[key] for key in second])

@@ -244,15 +244,15 @@ class Evaluation:
         unknown, tokens are None if the LM's answers came without a count."""
         decided = [turn for turn in self.turns if turn.decision is not None]
         spent = [turn.decision.usage for turn in decided if turn.decision is not None]
-        by_stage = {}
-        for stage in STAGES:
-            records = self._records(stage)
-            if records:
-                by_stage[stage] = {
-                    **self._spent([record.usage for record in records], len(decided)),
-                    "latency_ms": quantiles([record.latency_ms for record in records]),
-                    "degraded": sum(record.degraded for record in records),
-                }
+        by_stage = {
+            stage: {
+                **self._spent([record.usage for record in records], len(decided)),
+                "latency_ms": quantiles([record.latency_ms for record in records]),
+                "degraded": sum(record.degraded for record in records),
+            }
+            for stage in STAGES
+            if (records := self._records(stage))
+        }
         return {
             **self._spent(spent, len(decided)),
             "latency_ms": quantiles([turn.latency_ms for turn in decided]),

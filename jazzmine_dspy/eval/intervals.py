@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jazzmine_dspy.eval.metrics import Part, ScoreTerm, TurnScores
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.float64]"
 
 Method = Literal["bootstrap", "student_t", "wilson", "none"]
 

@@ -67,8 +67,9 @@ def f1(*, tp: float, fp: float, fn: float) -> ScoreTerm:
 
 def f1_of(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> ScoreTerm:
     """Counts for a micro F1 over two bags: an item said twice must be wanted twice."""
-    tp, fp, fn = overlap(answer, gold)
-    return f1(tp=tp, fp=fp, fn=fn)
+    said, wanted = Counter(answer), Counter(gold)
+    tp = (said & wanted).total()
+    return f1(tp=tp, fp=said.total() - tp, fn=wanted.total() - tp)
 
 
 def flag_f1(answer: bool | None, gold: bool) -> ScoreTerm:
@@ -84,13 +85,6 @@ def class_f1(answer: str | None, gold: str, classes: Collection[str]) -> ScoreTe
             for name in classes
         )
     )
-
-
-def overlap(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> tuple[int, int, int]:
-    """How many items two bags share, how many only the answer has, and how many only gold has."""
-    said, wanted = Counter(answer), Counter(gold)
-    tp = (said & wanted).total()
-    return tp, said.total() - tp, wanted.total() - tp
 
 
 def _f1_part(name: str, tp: float, fp: float, fn: float) -> Part:
@@ -319,8 +313,7 @@ def _commands(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict
         "slot_value_f1": f1_of(said_slots, gold_slots),
     }
     for kind in sorted({str(key[0]) for key in (*answer, *gold)}):
-        tp, fp, fn = overlap(
+        scores[f"command_f1/{kind}"] = f1_of(
             [key for key in answer if key[0] == kind], [key for key in gold if key[0] == kind]
         )
-        scores[f"command_f1/{kind}"] = f1(tp=tp, fp=fp, fn=fn)
     return scores

@@ -29,7 +29,6 @@ class Decides(Protocol):
 
     def decide(self, turn: Turn, /, *, exclude: tuple[str, ...] = ()) -> TurnDecision:
         """Decide one turn; ``exclude`` names conversations that recall must not show."""
-        ...
 
 
 def evaluate(

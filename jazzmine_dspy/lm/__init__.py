@@ -9,7 +9,6 @@ from jazzmine_dspy.lm.errors import (
     LMNotFoundError,
     LMRequestError,
     LMSettingsError,
-    LMTimeoutError,
     LMWarning,
     ScriptMissError,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "LMNotFoundError",
     "LMRequestError",
     "LMSettingsError",
-    "LMTimeoutError",
     "LMWarning",
     "Meter",
     "Price",

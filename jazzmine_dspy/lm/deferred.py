@@ -181,12 +181,8 @@ def locked(folder: Path) -> Iterator[None]:
     """Within it, no other process writes to the folder."""
     import portalocker  # it looks for folders that it can write when it is imported
 
-    with (folder / ".lock").open("ab") as file:
-        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
-        try:
-            yield
-        finally:
-            portalocker.unlock(file)
+    with portalocker.Lock(folder / ".lock", "ab", flags=portalocker.LockFlags.EXCLUSIVE):
+        yield
 
 
 def append(path: Path, *lines: str) -> None:

@@ -3,6 +3,8 @@
 A new release of DSPy is tried here first. What stands at the top of ``dspy`` is used as ``dspy.NAME`` everywhere.
 """
 
+import os
+
 from dspy._vendor.lm15.registry import (
     lookup,
 )
@@ -69,6 +71,9 @@ from dspy.utils.exceptions import (
     LMUnsupportedFeatureError,
     is_retryable_lm_error,
 )
+
+# Otherwise LiteLLM fetches its table of models from the network when it is loaded.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 __all__ = [
     "ACTIVE_CALL_ID",

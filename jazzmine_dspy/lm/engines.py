@@ -41,11 +41,6 @@ class Engine(Shared):
     supports_reasoning = False
     supported_params: Collection[str] = frozenset()
 
-    @property
-    def identity(self) -> str:
-        """All that an answer to a given request depends on."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
-
     def complete(self, request: Request) -> Response:
         """Answer a request."""
         raise NotImplementedError
@@ -137,9 +132,7 @@ def stated_timeout(lm: dspy.BaseLM) -> float:
 
 def engine_identity(engine: Any) -> str:
     """The identity that an engine reports, else the name of its class."""
-    if (identity := getattr(engine, "identity", None)) is not None:
-        return str(identity)
-    return f"{type(engine).__module__}.{type(engine).__qualname__}"
+    return str(getattr(engine, "identity", f"{type(engine).__module__}.{type(engine).__qualname__}"))
 
 
 def system_text(request: Request) -> str:
@@ -240,6 +233,9 @@ class ScriptedEngine(Engine):
         schema: Whether the engine says that it holds answers to schemas.
     """
 
+    identity = "scripted"
+    """The same for all scripts: give models different names to tell them apart."""
+
     def __init__(self, answers: Script, *, schema: bool = True) -> None:
         self.answers = answers
         self.supports_response_schema = schema
@@ -252,11 +248,6 @@ class ScriptedEngine(Engine):
         """Calls so far, those that raised included."""
         with self._lock:
             return len(self.requests)
-
-    @property
-    def identity(self) -> str:
-        """The same for all scripts: give models different names to tell them apart."""
-        return "scripted"
 
     def complete(self, request: Request) -> Response:
         """The scripted answer.

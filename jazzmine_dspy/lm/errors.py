@@ -37,10 +37,6 @@ class _PositionalContextError(ContextWindowExceededError):
         super().__init__(message=message, **details)
 
 
-class LMTimeoutError(EngineError):
-    """A call did not end before its deadline."""
-
-
 class LMContextError(EngineError, _PositionalContextError):
     """A prompt is longer than the model's context."""
 

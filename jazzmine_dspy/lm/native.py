@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -98,7 +97,6 @@ class OllamaEngine(NativeEngine):
             {"api_base": re.sub("/(?:v1|api)/?$", "", str(address)), "base_url": None} if address else {}
         )
         # Else LiteLLM fetches a list of prices from the network as it is imported.
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         # Not that of the base: LiteLLM would ask the server what the model supports.
         self.lm = lm.copy(model=f"ollama_chat/{lm.model.partition('/')[2]}", engine="litellm", **settings)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jazzmine_dspy.lm.dspy_api import Usage
+from jazzmine_dspy.lm.dspy_api import Usage, model_info, rate, source_info
 
 
 class Tokens(NamedTuple):
@@ -87,10 +86,6 @@ class Price(NamedTuple):
         per = "for a million prompt and answer tokens"
         return f"{self.prompt:g} and {self.completion:g}{unit}{cached} {per}, by {self.source}"
 
-    def to_json(self) -> dict[str, Any]:
-        """What ``run.json`` and ``--json`` say of it."""
-        return self._asdict()
-
 
 def price_of(name: str, given: tuple[float, float] | None = None) -> Price | None:
     """The price of a language model; None where nobody knows it.
@@ -113,9 +108,6 @@ def price_of(name: str, given: tuple[float, float] | None = None) -> Price | Non
     provider, _, model = name.partition("/")
     if not model:
         return None
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    from jazzmine_dspy.lm.dspy_api import model_info, rate, source_info
-
     info = model_info(provider, model)
     prompt, completion = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")
     if prompt is None or completion is None:

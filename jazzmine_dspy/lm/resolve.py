@@ -30,25 +30,6 @@ from jazzmine_dspy.models.errors import InputError
 
 NUM_RETRIES = 2
 _EXAMPLES = 'Give "openai/NAME", "ollama_chat/NAME", "anthropic/NAME" or another name that DSPy takes.'
-_EMBEDDED = "local/"
-
-
-def refuse_embedded(name: str) -> str:
-    """The name of a language model, unless it is one of the models that once ran inside this package.
-
-    Args:
-        name: The name.
-
-    Raises:
-        InputError: The name begins with ``local/``; the remedy says what to start instead.
-    """
-    if name.startswith(_EMBEDDED):
-        raise InputError(
-            "The package no longer contains a language model",
-            where=name,
-            remedy='Start llama-server or Ollama, and name it: "openai/NAME" with api_base, or "ollama_chat/NAME".',
-        )
-    return name
 
 
 def resolve_lm(name: str | dspy.LM, **settings: Any) -> dspy.LM:
@@ -84,7 +65,7 @@ def resolve_lm(name: str | dspy.LM, **settings: Any) -> dspy.LM:
     provider, slash, model = name.partition("/")
     if not slash or not provider or not model:
         raise LMNotFoundError(f"The language model {name!r} names no provider", where=name, remedy=_EXAMPLES)
-    return _remote(refuse_embedded(name), provider, settings)
+    return _remote(name, provider, settings)
 
 
 def _deferred(name: str, settings: dict[str, Any]) -> dspy.LM:
@@ -140,7 +121,6 @@ def _known(provider: str) -> bool:
     if provider in LITELLM_PROVIDER_PREFIXES or provider in spelled or lookup(provider) is not None:
         return True
     # Otherwise LiteLLM fetches a price list from the network as it is imported, which takes seconds.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         from litellm.types.utils import LlmProviders
     except ImportError:

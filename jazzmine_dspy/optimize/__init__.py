@@ -28,9 +28,6 @@ __all__ = ["Plan", "Recipe", "RunResult", "optimize", "plan", "read_recipe"]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

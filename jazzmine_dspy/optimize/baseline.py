@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.errors import DatasetError, EmbeddingError, InputError
+from jazzmine_dspy.models.base import Shared, sha256
+from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
 
 _STEPS = 300
 
 
-class TfidfEmbedder:
+class TfidfEmbedder(Shared):
     """TF-IDF over words and pairs of words, behind the embedder's port.
 
     A vector has length 1, or 0 where the text has no known word. Not for recall: it knows only the words that
@@ -50,9 +50,6 @@ class TfidfEmbedder:
                 "The texts of the baseline hold no words", remedy="Give it labelled turns."
             ) from error
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> TfidfEmbedder:
-        return self
-
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of shape (number of texts, size), float32."""
         if not texts:
@@ -68,25 +65,20 @@ class TfidfEmbedder:
         return self.embed(texts)
 
 
-class TfidfHead:
+class TfidfHead(Shared):
     """The classic classifier as a selection head: it sees the message's words alone, neither state nor recall.
 
     Args:
-        labels: A flow's name, or ``"none"``, each once.
-        weights: Shape (labels, words).
-        bias: Shape (labels,).
+        model: A fitted ``LogisticRegression`` over the embedder's vectors; its classes are flows and ``"none"``.
     """
 
-    def __init__(self, labels: Sequence[str], weights: NDArray[Any], bias: NDArray[Any]) -> None:
-        self.labels = tuple(labels)
-        self._weights, self._bias = weights.astype(np.float32), bias.astype(np.float32)
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.labels = tuple(map(str, model.classes_))
         self.fingerprint = sha256(
-            [list(labels), sha256(self._weights.tobytes()), sha256(self._bias.tobytes())]
+            [list(self.labels), sha256(model.coef_.tobytes()), sha256(model.intercept_.tobytes())]
         )
         """SHA-256 over labels and weights."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TfidfHead:
-        return self
 
     def texts(self, message: str) -> tuple[str, ...]:
         """The message: it is one wish."""
@@ -96,17 +88,9 @@ class TfidfHead:
         """The likeliest of the labels that may be chosen.
 
         Raises:
-            InputError: the features are not those of the embedder that belongs to this head.
+            ValueError: the features are not those of the embedder that belongs to this head.
         """
-        if np.shape(given.features) != self._weights.shape[1:]:
-            raise InputError(
-                f"The baseline was trained on {self._weights.shape[1]} words",
-                where=f"features of shape {np.shape(given.features)}",
-                remedy="Bind the embedder that was made with it.",
-            )
-        z = self._weights @ given.features + self._bias
-        p = np.exp(z - z.max())
-        p /= p.sum()
+        p = self._model.predict_proba(np.reshape(given.features, (1, -1)))[0]
         may = {*given.flows, NONE}
         order = np.argsort(-p, kind="stable")
         ranking = tuple((self.labels[place], float(p[place])) for place in order if self.labels[place] in may)
@@ -148,7 +132,4 @@ def tfidf_baseline(texts: Sequence[str], labels: Sequence[str], seed: int) -> tu
         # Stopped at its limit it is as good to 0.1 %, and a thousand flows end within minutes.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(embedder.sparse(texts), list(labels))
-    weights, bias = model.coef_, model.intercept_
-    if len(names) == 2:
-        weights, bias = np.vstack([np.zeros_like(weights), weights]), np.array([0.0, bias[0]])
-    return embedder, TfidfHead(names, weights, bias)
+    return embedder, TfidfHead(model)

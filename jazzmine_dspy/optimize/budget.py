@@ -8,11 +8,12 @@ from typing import Any
 
 from jazzmine_dspy.lm.meter import Meter
 from jazzmine_dspy.lm.prices import Price, price_of
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
 
 
-class Budget:
+class Budget(Shared):
     """Calls, tokens, money and minutes of one run.
 
     Calls and tokens are counted where they are made, by the meter; minutes by a clock that is handed in. Phases may be
@@ -36,19 +37,11 @@ class Budget:
         self._clock = clock
         self._started = clock()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Budget:
-        return self
-
-    @property
-    def calls(self) -> int:
-        """Calls so far."""
-        return self.meter.counts.calls
-
     @property
     def calls_in_all(self) -> int | None:
         """Calls that the whole run may make; an estimate where tokens or money are limited. None without a limit."""
         left = self.meter.calls_left
-        return None if left is None else self.calls + left
+        return None if left is None else self.meter.counts.calls + left
 
     @property
     def minutes(self) -> float:
@@ -85,7 +78,7 @@ class Budget:
             "uncounted_calls": counts.uncounted,
             "money": _rounded(counts.money),
             "paid": _rounded(counts.paid),
-            "price": None if self.meter.price is None else self.meter.price.to_json(),
+            "price": None if self.meter.price is None else self.meter.price._asdict(),
             "minutes": round(self.minutes, 2),
             "limits": self._limits.model_dump(),
         }

@@ -15,7 +15,6 @@ import dspy
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.load import draw
 from jazzmine_dspy.datasets.schema import Example, Role
-from jazzmine_dspy.eval.objective import Objective
 from jazzmine_dspy.models.decision import STAGES
 from jazzmine_dspy.optimize.budget import Budget
 from jazzmine_dspy.optimize.interrupted import BestSoFar
@@ -32,23 +31,19 @@ class Progress(Protocol):
 
     def phase(self, name: str, total: int | None) -> None:
         """A phase begins; ``total`` steps are expected, None where that is not known."""
-        ...
 
     def step(self, done: int, total: int | None, *, best: float | None, spent: Mapping[str, Any]) -> None:
         """A step is done; best score so far, and what the run has spent."""
-        ...
 
     def note(self, text: str) -> None:
         """Something worth a line."""
-        ...
 
     def close(self) -> None:
         """The run is over."""
-        ...
 
 
 class NullProgress:
-    """Tells nobody."""
+    """Reports nothing."""
 
     def phase(self, name: str, total: int | None) -> None:
         """Nothing."""
@@ -115,11 +110,6 @@ class RunContext:
     optimizer: Optimizer | None = None
     folder: Path = Path("program")
     started: dt.datetime = dt.datetime.min
-
-    @property
-    def objective(self) -> Objective:
-        """Objective and constraints of the recipe."""
-        return self.recipe.target
 
     @property
     def price(self) -> tuple[float, float] | None:

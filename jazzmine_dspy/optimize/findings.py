@@ -160,12 +160,12 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
     """Facts of the run by name; ``before`` is the spending before the rows of the report were evaluated."""
     recipe, spent, price = context.recipe, context.budget.spent(), context.budget.meter.price
     constraints = ", ".join(
-        f"{name} may lose {allowed:g}" for name, allowed in context.objective.constraints.items()
+        f"{name} may lose {allowed:g}" for name, allowed in context.recipe.target.constraints.items()
     )
     facts = {
-        "objective": f"{context.objective.metric}; {constraints}"
+        "objective": f"{context.recipe.target.metric}; {constraints}"
         if constraints
-        else context.objective.metric,
+        else context.recipe.target.metric,
         "recipe": f"{recipe.name}, shape {recipe.shape}, optimizer {recipe.optimizer.name}, seed {recipe.seed}",
         "language model": context.lm_facts.get("identity", "none"),
         "dataset": f"{context.dataset.name}, {context.dataset.fingerprint[:12]}",
@@ -179,7 +179,7 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
         facts["price of the language model"] = price_in_words(recipe.lm, price)
     for each in state.prompts.tried:
         score = "not scored" if each.score is None else f"{each.score:.3f} on {each.scored} turns of dev-A"
-        facts[f"prompts {each.name}"] = "; ".join([score, *each.notes])
+        facts[f"prompts {each.candidate.name}"] = "; ".join([score, *each.notes])
     if (teacher := context.teacher_budget) is not None:
         facts["spent on the teacher"] = (
             f"{recipe.teacher.lm}: {spending(teacher.spent(), teacher.meter.price)}"
@@ -195,7 +195,9 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
                 "not run: nothing to learn from, no language model, no candidate, or no budget left for it"
             )
     if context.previous is not None:
-        facts["starts from"] = f"{context.previous.manifest['name']}, {context.previous.sha256[:12]}"
+        facts["starts from"] = (
+            f"{context.previous.manifest['name']}, {context.previous.manifest['sha256'][:12]}"
+        )
     if about := context.dataset.flows.about:
         facts["business"] = about
     return facts | {"ships": state.ships}
@@ -296,7 +298,11 @@ def before_and_after(context: RunContext, systems: Mapping[str, Evaluation | Non
         return None
     try:
         return compare(
-            before, after, objective=context.objective, names=("before", "after"), seed=context.recipe.seed
+            before,
+            after,
+            objective=context.recipe.target,
+            names=("before", "after"),
+            seed=context.recipe.seed,
         )
     except InputError as error:
         context.progress.note(f"before and after are not compared: {error.message}")
@@ -331,8 +337,11 @@ def compiled_prompts(state: RunState, turns: Sequence[Example]) -> list[Prompt]:
         return []
     example = min(turns, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key))
     prompts = []
-    for name in best.program.active_predictors():
-        before, after = (_prompt_text(program, name, example) for program in (first.program, best.program))
+    for name in best.candidate.program.active_predictors():
+        before, after = (
+            _prompt_text(program, name, example)
+            for program in (first.candidate.program, best.candidate.program)
+        )
         if before is not None and after is not None:
             prompts.append(Prompt(name, before, after))
     return prompts

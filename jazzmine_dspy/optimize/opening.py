@@ -15,6 +15,7 @@ import dspy
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
 from jazzmine_dspy.datasets.demos import unlabelled_fields
+from jazzmine_dspy.lm import lm_identity, metered, replayed, resolve_lm
 from jazzmine_dspy.lm.deferred import PREFIX, DeferredEngine
 from jazzmine_dspy.lm.dspy_api import Request, Response
 from jazzmine_dspy.lm.engines import request_key, unwrap
@@ -59,8 +60,6 @@ def open_context(
     budget = Budget(recipe.budget, price=price_for(recipe))
     values: dict[str, Any] = {"started_from": started_from, "work": work}
     if recipe.lm != "none":
-        from jazzmine_dspy.lm import lm_identity, resolve_lm
-
         answers = functools.partial(RunAnswers, work / "replay.db", recipe.fingerprint, fresh=fresh)
         lm = lm or resolve_lm(recipe.lm, **recipe.lm_settings)
         values["lm_facts"] = {"model": lm.model, "identity": lm_identity(lm)}
@@ -121,8 +120,6 @@ def _replayed(lm: dspy.LM, meter: Meter, answers: Callable[[], RunAnswers]) -> d
     Raises:
         RecipeError: the model answers by file.
     """
-    from jazzmine_dspy.lm import metered, replayed
-
     if type(unwrap(lm)[1]) is DeferredEngine:
         raise RecipeError(
             "A run needs a language model that answers while the run waits",

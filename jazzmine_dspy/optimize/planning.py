@@ -102,7 +102,7 @@ class Plan(NamedTuple):
             "steps": [step._asdict() for step in self.steps],
             **{key: value for key, value in self.total._asdict().items() if key != "name"},
             "cost": self.cost,
-            "price": self.price and self.price.to_json(),
+            "price": self.price and self.price._asdict(),
         }
 
 

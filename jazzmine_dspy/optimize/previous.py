@@ -30,11 +30,6 @@ class PreviousProgram:
     changes: tuple[FlowChange, ...]
 
     @property
-    def sha256(self) -> str:
-        """Of the artefact."""
-        return str(self.manifest["sha256"])
-
-    @property
     def learnt(self) -> frozenset[str]:
         """Ids of the conversations that it has learnt from."""
         return seen_conversations(self.manifest)
@@ -42,7 +37,7 @@ class PreviousProgram:
     def to_json(self) -> dict[str, Any]:
         """Facts for the manifest. They do not depend on time."""
         return {
-            "from": self.sha256,
+            "from": self.manifest["sha256"],
             "added": [each.flow for each in self.changes if each.kind == "added"],
             "removed": [each.flow for each in self.changes if each.kind == "removed"],
             "changed": {each.flow: list(each.parts) for each in self.changes if each.kind == "changed"},

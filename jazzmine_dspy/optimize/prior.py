@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models.errors import InputError
-
 FILE = "prior.json"
 
 LIKELY = 0.9
@@ -97,20 +95,11 @@ def expected_gain(prior: Prior | None, conversations: int, difference: float, er
         difference: To the base program on turns that taught the program nothing, as a share.
         error: Standard error of this difference, clustered by conversation; infinite where nothing was measured.
 
-    Raises:
-        InputError: ``error`` is below 0 or not a number.
-
     Example:
         >>> prior = Prior((10, 100), (0.0, 0.03), (0.01, 0.02))
         >>> [round(number, 3) for number in expected_gain(prior, 10, 0.05, 0.03)]
         [0.005, 0.009]
     """
-    if not error >= 0.0:
-        raise InputError(
-            "A standard error is at least 0",
-            where=f"error={error}",
-            remedy="Pass the error of the difference.",
-        )
     if prior is None or not prior.sizes or not error:
         return Gain(difference, error)
     mean, spread = prior.at(conversations)

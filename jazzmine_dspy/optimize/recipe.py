@@ -22,9 +22,8 @@ from pydantic import (
 from jazzmine_dspy.artifacts.manifest import is_secret
 from jazzmine_dspy.eval.metrics import LOWER_IS_BETTER
 from jazzmine_dspy.eval.objective import CONSTRAINTS, OBJECTIVES, Objective
-from jazzmine_dspy.lm.resolve import refuse_embedded
 from jazzmine_dspy.models.base import Value, sha256
-from jazzmine_dspy.models.errors import InputError, RecipeError, reading
+from jazzmine_dspy.models.errors import RecipeError, reading
 from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.models.parsing import from_toml, read_file
 from jazzmine_dspy.optimize.gates import DELTA, TARGET_ERROR
@@ -54,14 +53,6 @@ def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _served(name: str) -> str:
-    try:
-        return refuse_embedded(name)
-    except InputError as error:
-        raise ValueError(f"{error.message}. {error.remedy}") from error
-
-
-_LM = Annotated[str, AfterValidator(_served)]
 _Arguments = Annotated[dict[str, Any], AfterValidator(_without_secrets)]
 _Settings = Annotated[dict[str, str | int | float | bool], AfterValidator(_without_secrets)]
 
@@ -146,7 +137,7 @@ class TeacherPart(Value):
         tokens: Tokens that it may take, sent and answered together.
     """
 
-    lm: _LM = ""
+    lm: str = ""
     lm_settings: _Settings = Field(default_factory=dict)
     price: tuple[_Money, _Money] | None = None
     lm_calls: int | None = Field(default=None, ge=0)
@@ -220,7 +211,7 @@ class Recipe(Value):
     prefer: Prefer = "cost"
     token_price: float = Field(default=0.01, ge=0, le=1)
     shape: Shape = "fused"
-    lm: _LM = "none"
+    lm: str = "none"
     lm_settings: _Settings = Field(default_factory=dict)
     optimizer: Annotated[
         OptimizerPart, BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
@@ -354,11 +345,6 @@ def _explained(error: ValidationError, where: str) -> RecipeError:
         part: Any = Recipe
         for step in first["loc"][:-1]:
             part = part.model_fields[str(step)].annotation
-        gone = key == "wording"
-        remedy = (
-            "Leave it out: there is one prompt."
-            if gone
-            else suggestion(str(first["loc"][-1]), part.model_fields)
-        )
+        remedy = suggestion(str(first["loc"][-1]), part.model_fields)
         return RecipeError(f"Unknown key {key!r}", where=where, remedy=remedy)
     return RecipeError(f"Key {key!r}: {first['msg']}", where=where, remedy="Correct the value.")

@@ -50,16 +50,6 @@ class Tried:
     notes: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
-        """Of the candidate."""
-        return self.candidate.name
-
-    @property
-    def program(self) -> TurnProgram:
-        """The candidate's program, which asks the language model in every stage."""
-        return self.candidate.program
-
-    @property
     def scored(self) -> int:
         """Number of turns behind the score."""
         return 0 if self.score is None else len(self.turns)
@@ -301,11 +291,11 @@ def manifest_facts(context: RunContext, state: RunState, first_line: str) -> dic
         "refit_turns": state.refitted,
         "candidates": [
             {
-                "name": each.name,
+                "name": each.candidate.name,
                 "dev_a": each.score,
                 "turns": each.scored,
                 "demonstrations": each.candidate.demonstrations(),
-                "reworded": each.candidate.reworded(uncompiled.program) if uncompiled else [],
+                "reworded": each.candidate.reworded(uncompiled.candidate.program) if uncompiled else [],
                 "notes": list(each.notes),
             }
             for each in state.prompts.tried

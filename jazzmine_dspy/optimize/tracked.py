@@ -41,9 +41,9 @@ def track_candidate(context: RunContext, tried: Tried) -> None:
     if context.tracker is None:
         return
     metrics = Evaluation(tried.turns, seed=context.recipe.seed).metrics if tried.turns else {}
-    program = tried.program
+    program = tried.candidate.program
     context.tracker.child(
-        tried.name,
+        tried.candidate.name,
         kind="candidate",
         params={
             "compiled": tried.candidate.compiled,

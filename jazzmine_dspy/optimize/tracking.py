@@ -17,9 +17,8 @@ from typing import Any, Concatenate, ParamSpec
 
 from jazzmine_dspy.artifacts.publishing import experiment_of
 from jazzmine_dspy.eval.evaluation import TurnResult
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import ArtifactError, RecipeError, format_error
-
-log = logging.getLogger("jazzmine_dspy")
 
 P = ParamSpec("P")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -16,6 +15,7 @@ from typing import Any, TypeVar, cast
 from jazzmine_dspy.memory.errors import ConflictError, NotStoredError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import QueuedMessage, WorkingMemory, WorkingMemoryStore
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import Conversation, Message
 from jazzmine_dspy.models.text import clean_text
@@ -23,8 +23,6 @@ from jazzmine_dspy.runtime.hooks import Loading, ends_in_time
 from jazzmine_dspy.runtime.outcome import TurnOutcome
 from jazzmine_dspy.runtime.tracing import deliver, ensure_conversation
 from jazzmine_dspy.runtime.turns import milliseconds, resume_counting
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -254,8 +252,6 @@ class Conversations:
         Raises:
             MemoryUnavailableError: the store does not answer; the queue does not change.
         """
-        if not state.outbox:
-            return state
         left = await deliver(state, self.messages)
         if len(left) == len(state.outbox):
             return state
@@ -323,7 +319,7 @@ class Conversations:
             if summary is not None:
                 await self.record_summary(conversation_id, ended, summary)
         except Exception as error:
-            logger.warning(
+            log.warning(
                 "Episode %d of conversation %r was not passed on: %s",
                 ended,
                 conversation_id,

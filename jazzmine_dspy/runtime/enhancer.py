@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -11,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.messages import MessageStore
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import MAX_SHOWN, InputError, format_error
 from jazzmine_dspy.models.history import MAX_WINDOW
@@ -19,13 +19,10 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
 from jazzmine_dspy.models.turn import MAX_TEXT, HistoryMessage, Turn
 from jazzmine_dspy.program.enhance_stage import aenhance, enhancing_program
-from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime.conversations import MESSAGES, answered, one_turn
 from jazzmine_dspy.runtime.outcome import EnhancementOutcome
 from jazzmine_dspy.runtime.tracing import call_records, ensure_conversation
 from jazzmine_dspy.runtime.turns import clean_snippets, history_message
-
-log = logging.getLogger("jazzmine_dspy")
 
 T = TypeVar("T")
 
@@ -90,11 +87,6 @@ class MessageEnhancer:
         self.agent_id = agent_id
         self._program = enhancing_program(llm, flows, history_window)
         self._running: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
-
-    @property
-    def program(self) -> TurnProgram:
-        """The program whose first stage is asked."""
-        return self._program
 
     async def enhance_message(self, message: Message) -> Message:
         """Enhance a user's message, and write the enhanced fields alone to the store.

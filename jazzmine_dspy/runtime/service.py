@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from jazzmine_dspy.memory.working import (
 )  # fmt: skip
 from jazzmine_dspy.memory.working.operations import end_turn
 from jazzmine_dspy.memory.working.state import ACTION_RESULTS_KEPT
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.messages import LLMCallRecord, Message, MessageRole, TaskEmission, ToolTrace
 from jazzmine_dspy.models.registry import FlowRegistry
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from jazzmine_dspy.program.ports import RecallPort
     from jazzmine_dspy.program.turn import TurnProgram
 
-logger = logging.getLogger(__name__)
 
 MAX_REPLY = 100_000
 """Characters that a reply may have."""
@@ -207,7 +206,7 @@ class Runtime:
                 async with self._conversations.locked(conversation_id):
                     await self._taker.process(conversation_id, incoming, begin, outcomes)
         except MemoryUnavailableError as error:
-            logger.warning("conversation %r: %s", conversation_id, format_error(error))
+            log.warning("conversation %r: %s", conversation_id, format_error(error))
             if not outcomes or outcomes[-1].message_id != incoming.message_id:
                 outcomes.append(untaken(conversation_id, self.registry, self.agent_id, incoming, error))
         *drained, outcome = outcomes
@@ -341,7 +340,14 @@ class Runtime:
             ConflictError: ``message_id`` belongs to another message.
         """
         reply = clean_text(text, limit=MAX_REPLY, field="reply")
-        work = AgentWork(tool_traces, llm_calls, task_emissions, reasoning_steps)
+        work = AgentWork.model_validate(
+            {
+                "tool_traces": tool_traces,
+                "llm_calls": llm_calls,
+                "task_emissions": task_emissions,
+                "reasoning_steps": reasoning_steps,
+            }
+        )
         async with self._conversations.locked(conversation_id):
             state = await self._conversations.existing(conversation_id)
             message = Message(

@@ -3,9 +3,7 @@ the state, with which it is written, so that it is there if the turn is."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,6 +12,7 @@ from jazzmine_dspy.dialogue.events import Events
 from jazzmine_dspy.memory.errors import ConflictError, DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.models.base import Value, log
 from jazzmine_dspy.models.decision import LMCall, PredictorName, TurnDecision
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.messages import (
@@ -28,8 +27,6 @@ from jazzmine_dspy.models.messages import (
     next_episode,
 )
 from jazzmine_dspy.models.turn import STATE_FIELDS, Turn
-
-logger = logging.getLogger(__name__)
 
 _PURPOSES: dict[PredictorName, Purpose] = {
     "enhance": "enhancement",
@@ -184,30 +181,13 @@ def _causes(decision: TurnDecision) -> list[str]:
 # --- the reply --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AgentWork:
+class AgentWork(Value):
     """What the agent did to find its reply."""
 
-    tool_traces: Sequence[ToolTrace] = ()
-    llm_calls: Sequence[LLMCallRecord] = ()
-    task_emissions: Sequence[TaskEmission] = ()
-    reasoning_steps: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        kinds: dict[str, type] = {
-            "tool_traces": ToolTrace,
-            "llm_calls": LLMCallRecord,
-            "task_emissions": TaskEmission,
-            "reasoning_steps": str,
-        }
-        for name, kind in kinds.items():
-            items = getattr(self, name)
-            if isinstance(items, str) or not all(isinstance(item, kind) for item in items):
-                raise InputError(
-                    f"The {name} are not all of {kind.__name__}",
-                    where=name,
-                    remedy=f"Pass a list of {kind.__name__}.",
-                )
+    tool_traces: tuple[ToolTrace, ...] = ()
+    llm_calls: tuple[LLMCallRecord, ...] = ()
+    task_emissions: tuple[TaskEmission, ...] = ()
+    reasoning_steps: tuple[str, ...] = ()
 
 
 async def stored_reply(
@@ -254,7 +234,7 @@ async def _open(
         try:
             trace = await messages.get_turn_trace(trace_id)
         except DamagedRecordError as error:
-            logger.warning("The trace %r is damaged: %s", trace_id, error)
+            log.warning("The trace %r is damaged: %s", trace_id, error)
     own = trace is not None and trace.conversation_id == reply.conversation_id
     if trace is not None and own and f"trace-{trace.message_id}" == trace.id:
         return trace
@@ -294,7 +274,7 @@ async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
             trace = TurnTrace.model_validate(carried["trace"])
         except (KeyError, TypeError, ValidationError) as error:
             cause = format_error(error)
-            logger.warning("A message of conversation %r still waits: %s", state.conversation_id, cause)
+            log.warning("A message of conversation %r still waits: %s", state.conversation_id, cause)
             left.append(carried)
             continue
         try:
@@ -304,7 +284,7 @@ async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
                 await messages.store_turn_trace(trace)
         except PERMANENT as error:
             place = state.conversation_id
-            logger.error("Message %r of conversation %r is not stored: %s", message.id, place, error)
+            log.error("Message %r of conversation %r is not stored: %s", message.id, place, error)
     return left
 
 
@@ -317,4 +297,4 @@ async def ensure_conversation(conversation: Conversation, messages: MessageStore
     try:
         await messages.ensure_conversation(conversation)
     except DamagedRecordError as error:
-        logger.warning("The record of conversation %r is damaged: %s", conversation.id, error)
+        log.warning("The record of conversation %r is damaged: %s", conversation.id, error)

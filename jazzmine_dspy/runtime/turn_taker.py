@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from jazzmine_dspy.dialogue.texts import Speech
 from jazzmine_dspy.memory.errors import ConflictError, StateError
 from jazzmine_dspy.memory.working import ProcessedMessage, QueuedMessage, WorkingMemory, operations
 from jazzmine_dspy.memory.working.state import PROCESSED_KEPT, QUEUE_KEPT
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import Enhancement, NextStep, Selection, TurnDecision
 from jazzmine_dspy.models.errors import JazzmineError, MemoryUnavailableError, format_error
 from jazzmine_dspy.models.history import USER_TURNS
@@ -26,8 +26,6 @@ from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, milliseconds, r
 
 if TYPE_CHECKING:
     from jazzmine_dspy.program.turn import TurnProgram
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class TurnTaker:
         try:
             saved = await self.conversations.delivered(saved)
         except (MemoryUnavailableError, StateError) as error:
-            logger.warning("Message %r is stored with the next one: %s", message.id, error)
+            log.warning("Message %r is stored with the next one: %s", message.id, error)
         return TurnOutcome(
             decision=decision,
             state=saved,
@@ -191,7 +189,7 @@ class TurnTaker:
         )
         decision = await self.program.adecide(turn, deadline=loading.left(self.deadline))
         if loading.failures:
-            logger.warning("the turn is degraded: %s", "; ".join(loading.failures))
+            log.warning("the turn is degraded: %s", "; ".join(loading.failures))
             decision = decision.model_copy(update={"context_failures": tuple(loading.failures)})
         return turn, recalled, decision
 
@@ -217,7 +215,7 @@ class TurnTaker:
                 outcomes += taken
         except JazzmineError as error:
             # The action is over, whatever becomes of the messages.
-            logger.warning("Messages of conversation %r still wait: %s", conversation_id, error)
+            log.warning("Messages of conversation %r still wait: %s", conversation_id, error)
         return state, outcomes
 
     async def drain(

@@ -63,16 +63,6 @@ def test_the_model_it_was_compiled_for_may_be_gone(run: Any, asking: Callable[..
     assert "gone/model" in done.err
 
 
-def test_a_program_compiled_for_the_embedded_model_is_refused_with_what_to_start(
-    run: Any, asking: Callable[..., Path]
-) -> None:
-    folder = asking("local/smollm2-135m")
-    done = run("decide", folder, "--text", "my wheel wobbles", "--json")
-    assert done.code == 2
-    assert "llama-server or Ollama" in done.json["error"]["remedy"]
-    assert run("decide", folder, "--text", "my wheel wobbles", "--lm", "none").code == 0
-
-
 @pytest.mark.row("A9")
 def test_another_model_is_named_with_a_warning(
     run: Any, asking: Callable[..., Path], dataset: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,8 +21,8 @@ def test_counts_by_role(folder: Path) -> None:
     assert total.labelled["intent"] == 0
     assert (train.tags, train.turns_per_conversation, train.words_per_turn) == ({"multi_slot": 1}, 2.0, 5.0)
     assert train.characters_per_turn == 22.5
-    assert json.loads(json.dumps(stats.to_json()))["roles"]["test"]["turns"] == 2
+    assert json.loads(json.dumps(stats.model_dump(mode="json")))["roles"]["test"]["turns"] == 2
 
 
 def test_the_texts_of_the_test_part_are_not_shown(folder: Path) -> None:
-    assert "plums" not in json.dumps(dataset_stats(load_dataset(folder)).to_json())
+    assert "plums" not in json.dumps(dataset_stats(load_dataset(folder)).model_dump(mode="json"))

@@ -48,11 +48,11 @@ def test_calls_are_counted_where_they_are_made(scripts: Any) -> None:
     budget = Budget(BudgetPart(lm_calls=2))
     lm = metered(scripts.scripted_lm(lambda _: "yes", model="scripted/yes"), budget.meter)
     lm("one")
-    assert (budget.calls, budget.allows(1), budget.allows(2)) == (1, True, False)
+    assert (budget.meter.counts.calls, budget.allows(1), budget.allows(2)) == (1, True, False)
     lm("two")
     with pytest.raises(BudgetExhausted, match="budget of 2"):
         lm("three")
-    assert budget.spent()["lm_calls"] == budget.calls == 2
+    assert budget.spent()["lm_calls"] == budget.meter.counts.calls == 2
 
 
 @pytest.mark.parametrize("shape", ["fused", "staged"])

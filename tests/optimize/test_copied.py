@@ -58,7 +58,7 @@ def test_a_candidate_that_holds_them_is_not_tried(open_run: Any, scripts: Any, c
             yield Candidate(name, _reworded(base, words))
 
     tried = compile_alone(context, program, optimizer).tried
-    assert [each.name for each in tried] == ["uncompiled", "own"]
+    assert [each.candidate.name for each in tried] == ["uncompiled", "own"]
     told = next(note for note in notes if "copied" in note)
     assert key in told
     assert text not in told

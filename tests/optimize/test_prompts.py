@@ -111,7 +111,7 @@ def test_what_is_preferred_picks_the_candidate() -> None:
         _tried("not whole", 0.90, 1, 100, scored=2),
     ]
     picked = {prefer: chosen(_recipe(prefer=prefer), tried, 4) for prefer in ("quality", "calls", "cost")}
-    assert {prefer: each and each.name for prefer, each in picked.items()} == {
+    assert {prefer: each and each.candidate.name for prefer, each in picked.items()} == {
         "quality": "long", "calls": "few", "cost": "twice",
     }  # fmt: skip
     assert chosen(_recipe(), [], 4) is None
@@ -124,7 +124,7 @@ def test_tokens_have_a_price(price: float, name: str) -> None:
     tried = [_tried("uncompiled", 0.60, 1, 400), _tried("many", 0.71, 1, 3000), _tried("few", 0.705, 1, 1000)]
     best = chosen(_recipe(token_price=price), tried, 4)
     assert best is not None
-    assert best.name == name
+    assert best.candidate.name == name
 
 
 def _recipe(**settings: Any) -> Recipe:

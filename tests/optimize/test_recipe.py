@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine_dspy.models.errors import DatasetError, RecipeError
-from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe, read_recipe, recipe_from
+from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe, read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -155,20 +155,3 @@ def test_a_dataset_without_a_part_is_refused_before_anything_is_asked(
     with pytest.raises(DatasetError, match=role):
         run_recipe(tiny(dataset=str(folder)), lm)
     assert not lm.engine.requests
-
-
-@pytest.mark.parametrize("lines", ['lm = "local/smollm2-135m"', '[teacher]\nlm = "local/mine.gguf"'])
-def test_a_recipe_with_the_embedded_model_is_refused_with_what_to_start(
-    write: Callable[[str], Path], lines: str
-) -> None:
-    path = write(f'name = "a"\ndataset = "d"\n{lines}\n')
-    with pytest.raises(RecipeError, match=r"lm'.*llama-server or Ollama.*openai/NAME") as caught:
-        read_recipe(path)
-    assert caught.value.where == str(path)
-
-
-def test_the_recipe_of_a_program_takes_another_model() -> None:
-    old = {"name": "a", "dataset": "d", "lm": "local/smollm2-135m"}
-    with pytest.raises(RecipeError, match="llama-server"):
-        recipe_from(old, "program")
-    assert recipe_from(old, "program", lm="none").lm == "none"

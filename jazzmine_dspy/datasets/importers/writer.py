@@ -97,10 +97,6 @@ class ImportReport(Value):
     bad_rows: tuple[BadRow, ...]
     notes: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The report as JSON data."""
-        return self.model_dump(mode="json")
-
 
 def write_dataset(
     out: Path,

@@ -19,12 +19,10 @@ from jazzmine_dspy.eval.report.shown import (
     pointer,
 )
 
-Document = dict[str, Any]
-
 _CONFUSIONS = 10
 
 
-def answers(data: Document) -> Sequence[Section]:
+def answers(data: dict[str, Any]) -> Sequence[Section]:
     """Who answered, what the shipped choice takes for what, and whether its confidence can be believed."""
     name, at = data["systems"][data["shipped"]]["name"], f"/systems/{data['shipped']}"
     pairs = numbered(data, f"{at}/confusions")
@@ -63,7 +61,7 @@ def answers(data: Document) -> Sequence[Section]:
     )
 
 
-def _stage_costs(data: Document) -> Table:
+def _stage_costs(data: dict[str, Any]) -> Table:
     """Cost and latency by system and stage."""
     items = (
         (
@@ -102,7 +100,7 @@ def _stage_costs(data: Document) -> Table:
     )
 
 
-def _sources(data: Document) -> Table:
+def _sources(data: dict[str, Any]) -> Table:
     """Who answered, and how fast, by system, stage and source."""
     rows = tuple(
         (
@@ -124,7 +122,7 @@ def _sources(data: Document) -> Table:
 
 
 def _reliability(
-    title: str, data: Document, at: str, *, key: str, plot: str, table: str, heading: str
+    title: str, data: dict[str, Any], at: str, *, key: str, plot: str, table: str, heading: str
 ) -> Section:
     """How sure against how often right, by bin; empty where there are no bins."""
     bins = numbered(data, f"{at}/bins")
@@ -139,7 +137,7 @@ def _reliability(
     )
 
 
-def choosing(data: Document) -> Sequence[Section]:
+def choosing(data: dict[str, Any]) -> Sequence[Section]:
     """How the selection of flows was fitted: gates, confidence, recall, open set."""
     verdict: tuple[str, Column] = ("Verdict", lambda one: MARKS[one["kept"]])
     found = data.get("choosing") or {}

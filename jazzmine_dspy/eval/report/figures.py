@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,6 @@ from jazzmine_dspy.eval.reliability import CRASHED, NONE
 from jazzmine_dspy.eval.report.charts import Dot, domain, draw, percent
 from jazzmine_dspy.eval.report.shown import PANELS, STAGE_NAMES, bounded, by_source, explanation, label
 
-Document = dict[str, Any]
-
 EMPTY = Markup("")
 """Where there is nothing to draw."""
 
@@ -23,35 +21,32 @@ _OTHERS = "(others)"
 _MOST = 24
 
 
-def results(data: Document) -> Markup:
+def results(data: dict[str, Any]) -> Markup:
     """Systems next to their colours, and an interval plot for each headline metric that some system has."""
     systems = [(one["name"], _colour(data, place)) for place, one in enumerate(data["systems"])]
-    return draw("legend", systems) + draw("panels", list(_panels(data)), "grid3")
+    plots = {
+        metric: draw("dots", f"{label(metric)}, percent, by system", rows)
+        for metric in PANELS
+        if (rows := _dots(data, metric))
+    }
+    panels = [draw("panel", label(metric), explanation(metric), plot) for metric, plot in plots.items()]
+    return draw("legend", systems) + draw("panels", panels, "grid3")
 
 
-def _panels(data: Document) -> Iterator[Markup]:
-    for metric in PANELS:
-        if rows := _dots(data, metric):
-            plot = draw("dots", f"{label(metric)}, percent, by system", rows)
-            yield draw("panel", label(metric), explanation(metric), plot)
-
-
-def costs(data: Document) -> Markup:
+def costs(data: dict[str, Any]) -> Markup:
     """Prompt tokens per turn against quality."""
-    return draw("panels", list(_costs(data)), "grid2")
-
-
-def _costs(data: Document) -> Iterator[Markup]:
+    panels: list[Markup] = []
     tokens = {one["name"]: one["usage"]["prompt_tokens_per_turn"] for one in data["systems"]}
     for metric in ("flow_set_exact", "commands_exact"):
         dots = [dot for dot in _dots(data, metric) if tokens[dot.name] is not None]
         if points := [replace(dot, x=tokens[dot.name]) for dot in dots]:
             title, up = f"{label(metric)} against prompt tokens per turn", f"{label(metric).lower()}, %"
             plot = draw("scatter", title, points, "prompt tokens per turn", up)
-            yield draw("panel", label(metric), "", plot)
+            panels.append(draw("panel", label(metric), "", plot))
+    return draw("panels", panels, "grid2")
 
 
-def _dots(data: Document, metric: str) -> list[Dot]:
+def _dots(data: dict[str, Any], metric: str) -> list[Dot]:
     """The score of each system that has the metric."""
     return [
         _dot(one["name"], score, _colour(data, place), "share", strong=place == data["shipped"])
@@ -64,7 +59,7 @@ def _dot(name: str, score: Mapping[str, Any], colour: str, kind: str, **more: An
     return Dot(name, score["value"], score["low"], score["high"], colour, bounded(score, kind), **more)
 
 
-def _colour(data: Document, system: int) -> str:
+def _colour(data: dict[str, Any], system: int) -> str:
     """The class of a system's colour; the shipped choice has its own."""
     if system == data["shipped"]:
         return "ship"
@@ -72,7 +67,7 @@ def _colour(data: Document, system: int) -> str:
     return f"s{others.index(system) % 6}"
 
 
-def outcomes(data: Document) -> Markup:
+def outcomes(data: dict[str, Any]) -> Markup:
     """Right, wrong, degraded and crashed turns of each system."""
     rows = [
         (one["name"], [(name, cls, one["outcomes"][name] / max(1, one["n"])) for name, cls in _OUTCOMES])
@@ -82,7 +77,7 @@ def outcomes(data: Document) -> Markup:
     return draw("outcomes", draw("legend", _OUTCOMES), "Outcomes by system, percent of turns", rows)
 
 
-def gains(data: Document) -> Markup:
+def gains(data: dict[str, Any]) -> Markup:
     """Paired differences around zero."""
     rows = [
         _dot(f"{gain['name']} · {label(gain['metric']).lower()}", one, _verdict(one), "points")
@@ -108,7 +103,7 @@ def _verdict(one: dict[str, float]) -> str:
     return "ship" if one["lower_bound_one_sided"] > 0 else "o-wrong" if one["high"] < 0 else "s1"
 
 
-def sources(data: Document) -> Markup:
+def sources(data: dict[str, Any]) -> Markup:
     """Who answered each stage of the shipped choice, and its latency by stage and source."""
     system = data["systems"][data["shipped"]]
     rows = [
@@ -129,7 +124,7 @@ def sources(data: Document) -> Markup:
     return draw("legend", by_source(answered)) + draw("panels", panels, "grid2")
 
 
-def kinds(data: Document) -> Markup:
+def kinds(data: dict[str, Any]) -> Markup:
     """F1 of each kind of command, most frequent first."""
     metrics = data["systems"][data["shipped"]]["metrics"].items()
     scores = [(name.removeprefix("command_f1/"), one) for name, one in metrics if "command_f1/" in name]
@@ -140,7 +135,7 @@ def kinds(data: Document) -> Markup:
     return draw("compact", "F1 by kind of command, percent", dots, domain(dots), percent) if dots else EMPTY
 
 
-def learning(data: Document) -> Markup:
+def learning(data: dict[str, Any]) -> Markup:
     """The score against the number of labelled conversations, with its interval."""
     points = [_dot("", one["score"], "ship", "share", x=one["conversations"]) for one in data["learning"]]
     title = "Score by number of labelled conversations, percent"

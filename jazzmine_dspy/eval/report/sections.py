@@ -30,15 +30,13 @@ from jazzmine_dspy.eval.report.shown import (
     score,
 )
 
-Document = dict[str, Any]
-
 PARTS = {"place": "Where the turn stands", "command": "Wanted command", "flow": "Flow, started or running"}
 _SHARES = {"conversations": "all turns right", "ends_right": "end right"}
 _FIRST_ERRORS = 20
 _WRONG = 50
 
 
-def sections(data: Document) -> list[Section]:
+def sections(data: dict[str, Any]) -> list[Section]:
     """All that a document has something for."""
     every = (
         *_results(data),
@@ -61,7 +59,7 @@ def sections(data: Document) -> list[Section]:
     return [section for section in every if not section.empty]
 
 
-def _results(data: Document) -> Sequence[Section]:
+def _results(data: dict[str, Any]) -> Sequence[Section]:
     """How the systems do, what they cost, and what decided between them."""
     return (
         Section(
@@ -171,7 +169,7 @@ def _results(data: Document) -> Sequence[Section]:
     )
 
 
-def _kinds(data: Document) -> Sequence[Section]:
+def _kinds(data: dict[str, Any]) -> Sequence[Section]:
     """The shipped choice by kind of command and of turn; every metric of every system."""
     shipped = data["systems"][data["shipped"]]
     tags = sorted(shipped["slices"], key=lambda tag: -shipped["slices"][tag]["n"])
@@ -221,7 +219,7 @@ def _by_part(
     )
 
 
-def _all_metrics(data: Document) -> Table:
+def _all_metrics(data: dict[str, Any]) -> Table:
     """Every metric of every system, with the most turns that any of them is scored on."""
     systems = data["systems"]
     names = ordered({name for system in systems for name in system["metrics"]})
@@ -236,7 +234,7 @@ def _all_metrics(data: Document) -> Table:
     return Table("metrics", header, tuple(rows), hints=tuple(explanation(name) for name in names))
 
 
-def _further(data: Document) -> Sequence[Section]:
+def _further(data: dict[str, Any]) -> Sequence[Section]:
     """Whole conversations with the program's own state."""
     replay = data.get("replay") or {"shares": {}, "after_first_error": {"turns": 0}, "first_errors": {}}
     after = "/replay/after_first_error"
@@ -272,7 +270,7 @@ def _further(data: Document) -> Sequence[Section]:
     )
 
 
-def _wrong(data: Document) -> Section:
+def _wrong(data: dict[str, Any]) -> Section:
     """Turns that the shipped choice decides wrongly."""
     turns = numbered(data, "/wrong")
     return Section(
@@ -295,7 +293,7 @@ def _wrong(data: Document) -> Section:
     )
 
 
-def _changes(data: Document) -> Section:
+def _changes(data: dict[str, Any]) -> Section:
     """Turns that two programs decide differently."""
     before, after = data["compared"]
     columns: tuple[tuple[str, Column], ...] = (

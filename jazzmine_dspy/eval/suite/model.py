@@ -16,7 +16,7 @@ from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import StepKind
 from jazzmine_dspy.models.errors import InputError, reading
 from jazzmine_dspy.models.flows import Flow, Status
-from jazzmine_dspy.models.parsing import from_yaml, read_file
+from jazzmine_dspy.models.parsing import from_yaml, read_file, yaml_line
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.models.turn import MAX_TEXT
@@ -238,47 +238,40 @@ def _read(file: Path, registry: str) -> Iterator[SuiteConversation]:
             where=str(file),
             remedy="Begin each with '- id:', 'kind:' and 'date:'.",
         )
-    for item, (line, turn_lines) in zip(data, _lines(text), strict=True):
-        where = f"{file}:{line}"
+    for number, item in enumerate(data):
+        line = yaml_line(text, [number])
         if not isinstance(item, dict):
             raise InputError(
-                "A conversation is not a mapping", where=where, remedy="Give it id, kind, date, turns."
+                "A conversation is not a mapping",
+                where=f"{file}:{line}",
+                remedy="Give it id, kind, date, turns.",
             )
         turns = item.get("turns")
         if isinstance(turns, list) and all(isinstance(turn, dict) for turn in turns):
-            turns = [{**turn, "line": at} for turn, at in zip(turns, turn_lines, strict=True)]
+            turns = [
+                {**turn, "line": yaml_line(text, [number, "turns", at])} for at, turn in enumerate(turns)
+            ]
         try:
             yield SuiteConversation.model_validate(
                 {**item, "turns": turns, "registry": registry, "line": line}
             )
         except ValidationError as error:
-            raise _malformed(error, file, line, turn_lines, str(item.get("id"))) from error
+            raise _malformed(
+                error,
+                f"{file}:{yaml_line(text, [number, *error.errors()[0]['loc'][:2]])}",
+                str(item.get("id")),
+            ) from error
 
 
-def _lines(text: str) -> Iterator[tuple[int, list[int]]]:
-    """Lines of the conversations, each with those of its turns."""
-    import yaml
-
-    whole = yaml.compose(text, Loader=yaml.SafeLoader)
-    for item in whole.value if whole is not None else ():
-        pairs = item.value if isinstance(item, yaml.MappingNode) else []
-        turns = next((value for key, value in pairs if key.value == "turns"), None)
-        held = turns.value if isinstance(turns, yaml.SequenceNode) else []
-        yield item.start_mark.line + 1, [turn.start_mark.line + 1 for turn in held]
-
-
-def _malformed(error: ValidationError, file: Path, line: int, turn_lines: list[int], name: str) -> InputError:
+def _malformed(error: ValidationError, place: str, name: str) -> InputError:
     first = error.errors(include_url=False)[0]
-    loc = first["loc"]
-    if len(loc) > 1 and loc[0] == "turns" and isinstance(loc[1], int):
-        line = turn_lines[loc[1]]
     message, remedy = first["msg"].removeprefix("Value error, "), "Correct this field."
     if first["type"] == "extra_forbidden":
         remedy = f"Remove it, or correct its name: {', '.join(Expect.model_fields)} may be expected."
     elif first["type"] == "string_type":
         remedy = "Put it into quotes: in YAML, bare yes, no and numbers are not texts."
-    field = ".".join(str(part) for part in loc)
-    return InputError(message, where=f"{file}:{line}, conversation {name!r}, field {field}", remedy=remedy)
+    field = ".".join(str(part) for part in first["loc"])
+    return InputError(message, where=f"{place}, conversation {name!r}, field {field}", remedy=remedy)
 
 
 def _check(conversation: SuiteConversation, flows: FlowRegistry, file: Path) -> None:

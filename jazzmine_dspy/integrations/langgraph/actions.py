@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
@@ -14,12 +13,11 @@ from langgraph.graph.message import push_message
 
 from jazzmine_dspy.memory.errors import NotStoredError, StateError
 from jazzmine_dspy.memory.working import WorkingMemory
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.runtime import Runtime
 from jazzmine_dspy.runtime.hooks import ends_in_time
 from jazzmine_dspy.runtime.outcome import ActionOutcome
-
-logger = logging.getLogger(__name__)
 
 Action = Callable[[dict[str, Any], str], Any]
 """Called with the values of a flow's slots and the id of the action; returns JSON, or an awaitable of it."""
@@ -93,7 +91,7 @@ class ActionRunner:
         try:
             outcome = await self._finish(conversation_id, action_id, result, failed)
         except (StateError, NotStoredError) as error:
-            logger.warning("The end of action %r comes too late: %s", action_id, error)
+            log.warning("The end of action %r comes too late: %s", action_id, error)
             outcome = None
         self._results.pop(action_id, None)
         return outcome
@@ -103,7 +101,7 @@ class ActionRunner:
         try:
             return await finish(conversation_id, result, failed=failed, action_id=action_id, begin=True)
         except InputError as error:
-            logger.warning("Action %r has failed: %s", action_id, error)
+            log.warning("Action %r has failed: %s", action_id, error)
             return await finish(conversation_id, failed=True, action_id=action_id, begin=True)
 
     async def _call(self, state: WorkingMemory, action_id: str) -> tuple[Any, bool]:
@@ -116,12 +114,12 @@ class ActionRunner:
         values = state.active_flow.values if state.active_flow else {}
         task = asyncio.create_task(_called(function, values, action_id))
         if not await ends_in_time(task, self._deadline):
-            logger.warning("The action of %r did not end within %g s", name, self._deadline)
+            log.warning("The action of %r did not end within %g s", name, self._deadline)
             return None, True
         try:
             return task.result(), False
         except (Exception, asyncio.CancelledError) as error:
-            logger.warning("The action of %r has failed: %s", name, format_error(error))
+            log.warning("The action of %r has failed: %s", name, format_error(error))
             return None, True
 
 
@@ -143,7 +141,7 @@ async def answered(answer: Answer, state: Mapping[str, Any], deadline: float, re
     try:
         return (await asyncio.wait_for(_collected(answer, state, reply_id), deadline)).strip() or None
     except Exception as error:  # the turn was taken, so its user gets the text of the flow
-        logger.warning("The answer to %r has failed: %s", reply_id, format_error(error))
+        log.warning("The answer to %r has failed: %s", reply_id, format_error(error))
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,12 +31,11 @@ from jazzmine_dspy.integrations.langgraph.state import (
 )
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Message
 from jazzmine_dspy.runtime import Runtime
 from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, stored_step
-
-logger = logging.getLogger(__name__)
 
 DEADLINE = 60.0
 """Seconds that an action or an answer may take."""
@@ -274,7 +272,7 @@ class _Nodes:
                         raise
                     stored = known
                 except MemoryUnavailableError as error:
-                    logger.warning("Reply %r is not recorded: %s", reply_id, error)
+                    log.warning("Reply %r is not recorded: %s", reply_id, error)
                 text = stored.original_content if stored else text
             if text:
                 streamed = reply.get("streamed")
@@ -290,7 +288,7 @@ class _Nodes:
         try:
             return spoken | await self._shown(thread, user, said)
         except MemoryUnavailableError as error:
-            logger.warning("The state of thread %r is as it was: %s", thread, error)
+            log.warning("The state of thread %r is as it was: %s", thread, error)
             return spoken
 
     async def wait(self, state: _State, config: RunnableConfig) -> dict[str, Any]:

@@ -202,8 +202,7 @@ class Seen(NamedTuple):
 
     def of(self, rows: Numbers | Mask) -> Seen:
         """Some of the rows."""
-        taken: list[Any] = [column[rows] for column in self]
-        return Seen(*taken)
+        return Seen._make(column[rows] for column in self)
 
 
 def judge_rows(
@@ -257,8 +256,7 @@ def judge_rows(
 
 def join_rows(many: Sequence[Seen]) -> Seen:
     """The rows of all, one after the other."""
-    columns: list[Any] = [np.concatenate(column) for column in zip(*many, strict=True)]
-    return Seen(*columns)
+    return Seen._make(np.concatenate(column) for column in zip(*many, strict=True))
 
 
 def sampled(rows: Numbers, flows: int, seed: int) -> Numbers:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jazzmine_dspy.models.errors import DatasetError, InputError
+from jazzmine_dspy.models.errors import DatasetError
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.heads._blend import Weighed, blend_scores, fit_blend, fit_new, log_loss
 from jazzmine_dspy.optimize.heads._open import fit_open
@@ -97,15 +97,11 @@ def train_selection_head(
 
     Raises:
         DatasetError: fewer than two labels, or rows of one conversation only.
-        InputError: ``out_of_scope_share`` or ``c`` makes no sense.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    share = out_of_scope_share
-    if not 0.0 <= (share or 0.0) < 1.0 or (c is not None and not c > 0):
-        raise InputError("A head needs a share from 0 to below 1 and a C above 0", where=f"{share}, {c}")
     with threadpool_limits(limits=1):
-        return _Training(rows, embedder, seed, examples, flows, share).run(c)
+        return _Training(rows, embedder, seed, examples, flows, out_of_scope_share).run(c)
 
 
 def retrain_selection_head(

@@ -219,11 +219,11 @@ def _fit_settings(
         groups.append([{"summary": factor} for factor in (0.0, 0.15, 0.3, 0.6)])
     steps: list[RecallChoice] = []
     for group in groups:
-        options = []
-        for change in group:
-            option = settings._replace(**change)  # type: ignore[arg-type]
-            if option != settings:
-                options.append((option, lists.hits(option)))
+        options = [
+            (option, lists.hits(option))
+            for change in group
+            if (option := settings._replace(**change)) != settings  # type: ignore[arg-type]
+        ]
         first, place = len(steps), max(range(len(options)), key=lambda number: options[number][1].mean())
         steps += [_choice(_settings_name(start, option), hits) for option, hits in options]
         winner, hits = options[place]

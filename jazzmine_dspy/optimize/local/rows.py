@@ -71,13 +71,14 @@ def collect_rows(
     labelled = [example for example in examples if example.labels.flows is not None]
     if program.bindings.embedder is not None:
         warm(program.bindings.embedder, [example.turn.text for example in labelled])
-    rows = []
-    for example in labelled:
-        conversations = exclude.of(example) if exclude is not None else ()
-        rows.append(
-            Row(example, program.read(example.turn, conversations), is_ruled(program.registry, example))
+    return [
+        Row(
+            example,
+            program.read(example.turn, exclude.of(example) if exclude is not None else ()),
+            is_ruled(program.registry, example),
         )
-    return rows
+        for example in labelled
+    ]
 
 
 def is_ruled(registry: FlowRegistry, example: Example) -> bool:

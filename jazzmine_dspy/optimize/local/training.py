@@ -186,16 +186,12 @@ def fit_fallback(rows: Iterable[Row]) -> dict[Load, float]:
     Of all thresholds the one that gets most training turns right is taken; of equal ones the highest, since a
     flow started wrongly costs more than one not started. Turns that a rule answers do not count.
     """
-    thresholds: dict[Load, float] = {"idle": 2.0, "busy": 2.0}
     rows_of_load: dict[Load, list[tuple[float, bool, bool]]] = {"idle": [], "busy": []}
     for row in rows:
         if row.recalled and not row.ruled:
             best, gold = row.recalled[0], list(row.wanted)
             rows_of_load[row.example.turn.load].append((best.score, [best.name] == gold, not gold))
-    for load, scored in rows_of_load.items():
-        if scored:
-            thresholds[load] = _best_threshold(scored)
-    return thresholds
+    return {load: _best_threshold(scored) for load, scored in rows_of_load.items()}
 
 
 def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:

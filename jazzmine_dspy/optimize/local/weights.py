@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,11 +70,11 @@ class UnseenActs(Acts):
 
     def store(self, example: Example, scores: Floats, added: dict[str, float]) -> None:
         """Store the out-of-fold result of a turn."""
-        self._answers[_key(example.turn)] = self.shares(scores), added
+        self._answers[example.turn.digest] = self.shares(scores), added
 
     def read(self, given: HeadInput) -> tuple[dict[str, float], dict[str, float]]:
         """The stored result of the turn, else that of the head before labels."""
-        stored = self._answers.get(_key(given.turn))
+        stored = self._answers.get(given.turn.digest)
         return self._start.read(given) if stored is None else stored
 
 
@@ -130,10 +130,6 @@ def _read_starts(program: TurnProgram, example: Example) -> Starts | None:
         return None
     starts = read_starts(program.read(example.turn, (example.conversation_id,))).starts
     return starts if starts is not None and starts.ranking else None
-
-
-def _key(turn: Any) -> str:
-    return str(turn.model_dump_json())
 
 
 ANY = ""

@@ -16,6 +16,7 @@ from jazzmine_dspy.lm.dspy_api import BaseCallback, Request, Response
 from jazzmine_dspy.lm.engines import Wrapper
 from jazzmine_dspy.lm.errors import BudgetExhausted
 from jazzmine_dspy.lm.native import wrap
+from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import LMUnansweredError, format_error
 from jazzmine_dspy.optimize.optimizers.instructions import InstructionRules
 from jazzmine_dspy.optimize.optimizers.registry import Candidate, OptimizerTools, calls_per_turn
@@ -103,7 +104,7 @@ class _RefusedInstruction(Exception):  # noqa: N818 - DSPy takes it as a score o
     """The candidate may not be sent."""
 
 
-class _Guard(BaseCallback):
+class _Guard(BaseCallback, Shared):
     """Watches spending and unanswered turns of an optimizer of DSPy, which counts every exception as a score of 0.
 
     An evaluation begins only if the budget allows all its turns, so that the number of threads changes no score.
@@ -115,9 +116,6 @@ class _Guard(BaseCallback):
         self.exhausted = self.evaluating = False
         self.best: tuple[tuple[int, float], Prompts] | None = None
         """The prompts with the best score on the most turns."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Guard:
-        return self
 
     @property
     def unanswered(self) -> bool:

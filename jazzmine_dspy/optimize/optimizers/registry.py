@@ -50,11 +50,6 @@ class OptimizerTools:
         return self.teacher or dspy.settings.lm
 
     @property
-    def teacher_settings(self) -> dict[str, Any]:
-        """``teacher_settings`` for DSPy's optimizers that bootstrap demonstrations."""
-        return {} if self.teacher is None else {"lm": self.teacher}
-
-    @property
     def threads(self) -> int:
         """Turns to decide at once. With a limit in tokens or money one at a time, since order decides which call is the
         last that fits."""
@@ -94,10 +89,6 @@ class OptimizerTools:
         """A sample of ``search.turns`` training turns as examples of DSPy."""
         sample = draw(train, self.recipe.search.turns, self.recipe.seed * 104729)
         return [to_dspy(example) for example in sample]
-
-    def valset(self, train: Sequence[Example]) -> list[dspy.Example]:
-        """A sample of the dev turns as examples of DSPy; of the training turns if there are none."""
-        return self.trainset(self.dev or train)
 
 
 AS_WRITTEN = "as_written"
@@ -148,7 +139,6 @@ class Optimizer(Protocol):
             train: Labelled turns to learn from.
             tools: The recipe, the metric, the language models and the budget.
         """
-        ...
 
 
 O = TypeVar("O", bound=Callable[..., Iterator[Candidate]])  # noqa: E741

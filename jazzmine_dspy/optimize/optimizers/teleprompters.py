@@ -84,7 +84,7 @@ class TeleprompterAdapter:
         train = _labelled(program, train) or train
 
         def run(student: TrainableProgram, tools: OptimizerTools) -> Any:
-            trainset, valset = tools.trainset(train), tools.valset(train)
+            trainset, valset = tools.trainset(train), tools.trainset(tools.dev or train)
             made = self._made(tools, len(trainset))
             values = {"student": student, "trainset": trainset, "valset": valset, **_settings(tools)}
             writes = {"teacher_settings", "prompt_model", "reflection_lm"} & set(_parameters(type(made)))
@@ -104,7 +104,8 @@ class TeleprompterAdapter:
         values = {
             "metric": tools.score if wants_words else tools.metric,
             "prompt_model": tools.writer, "reflection_lm": tools.writer, "task_model": dspy.settings.lm,
-            "teacher_settings": tools.teacher_settings, "perfect_score": _ALL_RIGHT, **_settings(tools),
+            "teacher_settings": {} if tools.teacher is None else {"lm": tools.teacher},
+            "perfect_score": _ALL_RIGHT, **_settings(tools),
         }  # fmt: skip
         arguments = self._arguments("init", kind, values, tools)
         if isinstance(size := arguments.get("bsize"), int):

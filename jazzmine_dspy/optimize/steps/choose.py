@@ -57,7 +57,7 @@ def served(context: RunContext, contender: Contender) -> TurnProgram:
 
 
 def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
-    metric = context.objective.metric
+    metric = context.recipe.target.metric
     metric_value = each.evaluation.metrics.get(metric)
     score = metric_value.value if metric_value is not None else 0.0
     if each.evaluation is base.evaluation:
@@ -68,7 +68,7 @@ def _verdict(context: RunContext, each: Contender, base: Contender) -> Verdict:
     if difference is None:
         return Verdict(each, score, worth=-1.0, broken=("no turn measures it",))
     gain = Gain(difference.value, difference.error)
-    broken = context.objective.broken_constraints(each.evaluation, base.evaluation)
+    broken = context.recipe.target.broken_constraints(each.evaluation, base.evaluation)
     if each.kind == "local" and (each.local is None or each.local.trained.head is None):
         # The prior covers only local programs without a head.
         gain = expected_gain(shipped_prior(), context.labelled_conversations, *gain)
@@ -82,7 +82,7 @@ def price_of(context: RunContext, contender: Contender) -> float:
     """What the calls and the tokens of a program have to bring, as a share of the objective."""
     usage = contender.evaluation.usage
     tokens = sum(usage[f"{kind}_tokens_per_turn"] or 0.0 for kind in ("prompt", "completion"))
-    return PRICE[context.recipe.prefer] * contender.calls + context.objective.price(tokens)
+    return PRICE[context.recipe.prefer] * contender.calls + context.recipe.target.price(tokens)
 
 
 def refit(context: RunContext, state: RunState) -> RunState:

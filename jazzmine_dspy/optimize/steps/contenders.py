@@ -99,7 +99,7 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
     for number, (name, tried) in enumerate(models, 1):
         time = COMPILE_TIME + (JUDGE_TIME - COMPILE_TIME) * number / len(models)
         settings = {"judge_lm": True, "keep_calls": lambda: keep, "time": time, "best": best.score}
-        if (one := _judge(context, name, "lm", tried.program, sample, **settings)) is not None:
+        if (one := _judge(context, name, "lm", tried.candidate.program, sample, **settings)) is not None:
             contenders.append(one)
     return contenders
 
@@ -213,16 +213,12 @@ def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
                 rounds = list(holdouts(context, train, whole))
             else:
                 rounds = [(whole, [turn.example for turn in local.evaluation.turns])]
-        except Exception as error:
-            context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
-            continue
-        try:
             evaluations = [
                 evaluate_within(context, f"judge {name}", each, holdout, judge_lm=True, deadline=SECONDS)
                 for each, holdout in rounds
                 if holdout
             ]
-        except LMUnansweredError as error:
+        except Exception as error:
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
         turns = tuple(

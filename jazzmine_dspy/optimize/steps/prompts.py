@@ -99,11 +99,11 @@ def _fit(
                 continue
             tried.append(result)
             is_leader = _leader(tried) is result
-            context.best.prompts(result.name, result.score, result.program, best=is_leader)
+            context.best.prompts(candidate.name, result.score, candidate.program, best=is_leader)
         tried = [replace(each, notes=(*each.notes, *_lost_kinds(tried[0], each))) for each in tried]
         best = chosen(context.recipe, tried, len(sample))
         if best is not None:
-            context.best.prompts(best.name, best.score, best.program, best=True)
+            context.best.prompts(best.candidate.name, best.score, best.candidate.program, best=True)
     return PromptsFit(tuple(tried), best)
 
 
@@ -225,12 +225,12 @@ def _score(context: RunContext, candidate: Candidate, sample: Sequence[Example],
         return Tried(candidate, None, turns, (*notes, *["no turn was answered"] * bool(turns)))
     # A fallback answer is not an answer of the candidate.
     counted = (
-        context.objective.adds(
+        context.recipe.target.adds(
             None if turn.degraded else turn.decision, turn.example.labels, turn.example.turn
         )
         for turn in answered
     )
-    metric = context.objective.metric
+    metric = context.recipe.target.metric
     # Pooled, so that false positives lower an F1 of counts.
     score = pooled([{} if each is None else {metric: each} for each in counted], metric) or 0.0
     return Tried(candidate, score, turns, notes)

@@ -117,7 +117,7 @@ def build_report(
         gains=gains,
         facts=findings.report_facts(context, state, before),
         reproduce=f"jazzmine-dspy optimize optimize/recipes/{recipe.name}.toml{started_from}",
-        examples_changed=findings.changed_turns(context.objective, systems),
+        examples_changed=findings.changed_turns(context.recipe.target, systems),
         choosing=findings.choosing(context, state),
         verdict=findings.verdict_sentence(context, state),
         prompts=findings.compiled_prompts(state, context.dataset.examples("dev_a")),
@@ -159,7 +159,7 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
     if uncompiled is not None:
         # These rows get the same turns, so the sample must fit the budget for all of them.
         askers = 2 + (best is not None)
-        fitting = context.affordable(len(sample), calls_per_turn(uncompiled.program) * askers)
+        fitting = context.affordable(len(sample), calls_per_turn(uncompiled.candidate.program) * askers)
         sample = context.sample(test, fitting, salt=3) if fitting else sample
         uncompiled = uncompiled if fitting else None
 
@@ -180,9 +180,11 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
     if uncompiled is not None:
         # The two rows share the remaining time, so that both get some.
         share = (JUDGE_TIME + 1.0) / 2 if best is not None else 1.0
-        systems["LM as written"] = row("LM as written", uncompiled.program, sample, judge_lm=True, time=share)
+        systems["LM as written"] = row(
+            "LM as written", uncompiled.candidate.program, sample, judge_lm=True, time=share
+        )
         if best is not None:
-            systems["LM compiled"] = row("LM compiled", best.program, sample, judge_lm=True)
+            systems["LM compiled"] = row("LM compiled", best.candidate.program, sample, judge_lm=True)
         if not ships_lm and dict(program.policy.deciders).get("local") is not None:
             systems[findings.CASCADE] = row(
                 findings.CASCADE, program.with_policy("cascade"), sample, judge_lm=True

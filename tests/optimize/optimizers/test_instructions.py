@@ -162,7 +162,7 @@ def test_a_run_leaves_out_what_another_optimizer_writes_against_the_rules(
         yield Candidate("whole", rewritten(base, BETTER))
 
     tried = compile_alone(context, program, optimizer).tried
-    assert [each.name for each in tried] == ["uncompiled", "whole"]
+    assert [each.candidate.name for each in tried] == ["uncompiled", "whole"]
     assert any(note.startswith("bare is left out: the instruction of 'fused' loses") for note in notes)
 
 
