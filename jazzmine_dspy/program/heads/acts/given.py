@@ -47,8 +47,7 @@ from jazzmine_dspy.program.heads.acts.readings import (
     values_in,
     whole_value,
 )
-from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
-from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
+from jazzmine_dspy.program.heads.acts.referred import changed_part, named_try, referred_value, tried_value
 from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
 
@@ -131,7 +130,6 @@ class Values:
         if (meant_for := self._corrected_instead(flow)) is not None:
             return [meant_for]
         found: dict[str, Any] = self._named(flow)
-        told = dict(found)
         if not undoes(flow) and (slot is None or not is_telling(slot)):
             self._text = without_mentions(self._text)
         if found and not plain(self._text):
@@ -145,23 +143,13 @@ class Values:
         for each in order:
             if each.name in found or each.name in days:
                 continue
-            asked = slot is not None and each.name == slot.name
-            if asked:
-                value = whole_value(each, self._text, self._scene.at)
-                if value is not None and not (self._changes and each.name not in held.names and found):
-                    return self._all(flow, {**told, each.name: value} if found == told else found)
-            for value in self._typed(each, taken, asked=asked):
+            for value in self._typed(each, taken, asked=slot is not None and each.name == slot.name):
                 found[each.name] = value
         found |= self._beside(flow, found, taken)
         if found:
             return self._all(flow, found)
         if self._changes:
             return self._changed(flow, order)
-        if corrects(self._text):
-            counts = [each for each in flow.slots if each.type == "number" and each.name in held.names]
-            value = lone_number(counts[0], self._text, self._scene.at) if len(counts) == 1 else None
-            if value is not None and value != held.get(counts[0].name):
-                return [self._put(counts[0], value)]
         if slot is not None and slot.name not in held.names and "value" in self._on:
             tried = tried_value(slot, self._text, self._scene.at)
             return [] if tried is None else [self._put(slot, tried)]
@@ -384,8 +372,6 @@ class Values:
     def _in_order(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> list[str]:
         """The names of what was found, by where in the message it is said, then in the order of the slots."""
         names = [name for name in slots if name in found]
-        if len(names) < 2:
-            return names
         # A list stands where its first item does.
         said = {
             name: found[name][0] if isinstance(found[name], list) and found[name] else found[name]
