@@ -94,9 +94,9 @@ def _changed(slot: Slot, value: list[Any]) -> Command:
 
 def _list(text: str, held: list[Any]) -> list[Any] | None:
     """The list as the message changes it; None where it changes nothing."""
-    for match in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
-        old, new = _item(match["old"], held), items(_SLOT_IS.sub("", match["new"]))
-        if old is not None and new and plain(match["old"]) == plain(str(old)):
+    for change in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
+        old, new = _item(change["old"], held), items(_SLOT_IS.sub("", change["new"]))
+        if old is not None and new and plain(change["old"]) == plain(str(old)):
             return [each for one in held for each in (new if one == old else [one])]
     if match := _TO_SWAP.search(text):
         old = _item(match["old"] or match["old_last"], held)

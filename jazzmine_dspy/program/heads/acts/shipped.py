@@ -51,7 +51,7 @@ def shipped_for(kind: type[H], package: str, embedder: EmbedderPort | None) -> H
     """The shipped head of a kind, if it was fitted with this embedding model; else None."""
     if embedder is None:
         return None
-    head, metadata = shipped(kind, package)
+    head, metadata = shipped(kind, package)  # type: ignore[arg-type]
     return head if metadata["embedder"] == embedder.fingerprint else None
 
 
