@@ -31,7 +31,6 @@ from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import checked_text
 
-_SETTINGS = RecallSettings()
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -82,7 +81,7 @@ class QdrantProceduralMemory(Shared):
         timeout: float = 2.0,
         retries: int = 3,
         verify: bool | str | ssl.SSLContext = True,
-        settings: RecallSettings = _SETTINGS,
+        settings: RecallSettings = ranking.DEFAULT,
     ) -> None:
         if layout not in ("examples", "jazzmine"):
             raise InputError(f"There is no layout {layout!r}", remedy="Choose 'examples' or 'jazzmine'.")

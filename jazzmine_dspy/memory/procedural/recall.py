@@ -30,7 +30,6 @@ REFRESH_S = 60.0
 """Seconds after which the list of an agent's stored flows is read again."""
 
 _HIT_FIELDS = ("flow_name", "kind", "text", "description", "conversation")
-_SETTINGS = RecallSettings()
 
 
 class Collections(NamedTuple):
@@ -107,7 +106,7 @@ class FlowRecall(Shared):
         agent_id: str,
         embedder: Embedder,
         *,
-        settings: RecallSettings = _SETTINGS,
+        settings: RecallSettings = ranking.DEFAULT,
         examples: Iterable[tuple[str, str, str]] = (),
         cache: MutableMapping[str, tuple[float, StoredFlows]] | None = None,
     ) -> None:
