@@ -272,6 +272,9 @@ def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) ->
         if back in scene.tasks:
             commands += values.first(scene.tasks[back])
         return [*commands, *_rest(on & {"ask", "handoff"}, turn)]
+    if "cancel_flow" in on and _edited(scene):
+        on = on - {"cancel_flow"}
+        commands = []
     if "cancel_flow" in on and (not commands or commands[0].opens(turn) is None):
         return [*commands, *_rest(on & {"ask", "handoff"}, turn)]
     edited = _edited(scene)

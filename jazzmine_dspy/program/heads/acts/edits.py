@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from rapidfuzz.distance import OSA
+
 from jazzmine_dspy.models.commands import ClearSlot, Command, CorrectSlot
 from jazzmine_dspy.models.language import is_english, words
 from jazzmine_dspy.models.slots import ReadingContext, Slot
@@ -45,6 +47,12 @@ _REQUESTS = re.compile(
 )
 _TO_TAKE = re.compile(r"\b(?:take|leave|keep) (?P<removed>[^,.;]+?) (?:off|out|away)\b", re.IGNORECASE)
 _SLOT_IS = re.compile(r"^.*\b(?:is|are|was|it'?s)\s+", re.IGNORECASE)
+_ANEW = re.compile(
+    _LEAD
+    + r"(?:scratch|forget|scrap|drop|bin|cancel) (?:all )?(?:of )?(?:that|those|them|it|everything|the lot)[,.;]? "
+    r"(?:just|only|make it|instead|we'?ll have|i'?ll have|and (?:do|have)) (?P<new>[^.;!?]+)",
+    re.IGNORECASE,
+)
 _NOT = re.compile(r"(?P<new>[^,.;]+?),? (?:and )?not (?P<old>[^,.;]+)", re.IGNORECASE)
 _NOT_THEN = re.compile(
     r"not (?P<old>[^,.;]+?)(?:[,;] (?:but |it'?s |rather )?| but )(?P<new>[^,.;]+)", re.IGNORECASE
@@ -55,6 +63,10 @@ _IS = re.compile(
     r"(?P<value>[^,.;!?]+)",
     re.IGNORECASE,
 )
+_NAMES = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*")
+_LEAST, _SPELT = 4, 2
+"""Letters of a name, and how many of them another spelling may change."""
+
 _WANTED = re.compile(r",? (?:that )?(?:i|we) (?:need|want|meant|said)\W*$", re.IGNORECASE)
 _NAME = re.compile(r"\bname\b|\bwho\b", re.IGNORECASE)
 _DULL = words(
@@ -94,9 +106,11 @@ def _changed(slot: Slot, value: list[Any]) -> Command:
 
 def _list(text: str, held: list[Any]) -> list[Any] | None:
     """The list as the message changes it; None where it changes nothing."""
-    for change in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
-        old, new = _item(change["old"], held), items(_SLOT_IS.sub("", change["new"]))
-        if old is not None and new and plain(change["old"]) == plain(str(old)):
+    if (match := _ANEW.search(text)) and (new := items(match["new"])):
+        return new
+    for match in (*_NOT_THEN.finditer(text), *_NOT.finditer(text)):
+        old, new = _item(match["old"], held), items(_SLOT_IS.sub("", match["new"]))
+        if old is not None and new and plain(match["old"]) == plain(str(old)):
             return [each for one in held for each in (new if one == old else [one])]
     if match := _TO_SWAP.search(text):
         old = _item(match["old"] or match["old_last"], held)
@@ -133,6 +147,15 @@ def _renamed(text: str, held: str, slot: Slot) -> str | None:
             and not corrects(new)
         ):
             return new
+    alike: list[str] = [
+        name
+        for name in _NAMES.findall(text)
+        if name != held
+        and len(name) >= _LEAST
+        and OSA.distance(name.lower(), held.lower(), score_cutoff=_SPELT) <= _SPELT
+    ]
+    if len(alike) == 1 and corrects(text) and held[:1].isupper():
+        return alike[0]
     told = _IS.search(text)
     if told is None or "?" in text:
         return None

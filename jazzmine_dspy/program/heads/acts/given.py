@@ -130,6 +130,7 @@ class Values:
         if (meant_for := self._corrected_instead(flow)) is not None:
             return [meant_for]
         found: dict[str, Any] = self._named(flow)
+        told = dict(found)
         if not undoes(flow) and (slot is None or not is_telling(slot)):
             self._text = without_mentions(self._text)
         if found and not plain(self._text):
@@ -143,13 +144,23 @@ class Values:
         for each in order:
             if each.name in found or each.name in days:
                 continue
-            for value in self._typed(each, taken, asked=slot is not None and each.name == slot.name):
+            asked = slot is not None and each.name == slot.name
+            if asked:
+                value = whole_value(each, self._text, self._scene.at)
+                if value is not None and not (self._changes and each.name not in held.names and found):
+                    return self._all(flow, {**told, each.name: value} if found == told else found)
+            for value in self._typed(each, taken, asked=asked):
                 found[each.name] = value
         found |= self._beside(flow, found, taken)
         if found:
             return self._all(flow, found)
         if self._changes:
             return self._changed(flow, order)
+        if corrects(self._text):
+            counts = [each for each in flow.slots if each.type == "number" and each.name in held.names]
+            value = lone_number(counts[0], self._text, self._scene.at) if len(counts) == 1 else None
+            if value is not None and value != held.get(counts[0].name):
+                return [self._put(counts[0], value)]
         if slot is not None and slot.name not in held.names and "value" in self._on:
             tried = tried_value(slot, self._text, self._scene.at)
             return [] if tried is None else [self._put(slot, tried)]
