@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from safetensors.numpy import load
 
@@ -14,8 +14,6 @@ from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.program.heads.acts.fit import bank_rows, fit_labelled, fit_rows
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.ports import EmbedderPort, HeadExample, HeadState
-
-H = TypeVar("H")
 
 WEIGHTS = "weights.safetensors"
 SHIPPED = "07c39eb98276e19a5f8540876a05fd895b74927d6408c1da99ea8df4622f0171"
@@ -40,24 +38,18 @@ def read_shipped(package: str) -> tuple[HeadState, dict[str, str]]:
     return HeadState(load(data), json.loads(metadata["head"])), metadata
 
 
-@lru_cache(maxsize=2)
-def shipped(kind: type[Any], package: str) -> tuple[Any, dict[str, str]]:
-    """The head of a kind that a package of ours ships, and what its file says of itself. Read at the first call."""
-    state, metadata = read_shipped(package)
-    return kind.from_state(state), metadata
-
-
-def shipped_for(kind: type[H], package: str, embedder: EmbedderPort | None) -> H | None:
-    """The shipped head of a kind, if it was fitted with this embedding model; else None."""
-    if embedder is None:
-        return None
-    head, metadata = shipped(kind, package)  # type: ignore[arg-type]
-    return head if metadata["embedder"] == embedder.fingerprint else None
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Acts, str]:
+    state, metadata = read_shipped(__package__)
+    return Acts.from_state(state), metadata["embedder"]
 
 
 def shipped_head(embedder: EmbedderPort | None) -> Acts | None:
-    """The shipped head of acts, if it was fitted with this embedding model; else None."""
-    return shipped_for(Acts, __package__, embedder)
+    """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
+    if embedder is None:
+        return None
+    head, fingerprint = _shipped()
+    return head if fingerprint == embedder.fingerprint else None
 
 
 class ActsHead(Acts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from jazzmine_dspy.models import Command, Enhancement, Turn
 from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import ArtifactError
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead, shipped, shipped_for
+from jazzmine_dspy.program.heads.acts.shipped import ActsHead, read_shipped
 from jazzmine_dspy.program.heads.feeling import sentiment, topic
 from jazzmine_dspy.program.heads.feeling.linear import Linear
 from jazzmine_dspy.program.heads.feeling.sentiment import Sentiment
@@ -101,11 +102,20 @@ class FeelingHead(Shared):
         )
 
 
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[FeelingHead, dict[str, str]]:
+    state, metadata = read_shipped(__package__)
+    return FeelingHead.from_state(state), metadata
+
+
 def shipped_feeling(embedder: EmbedderPort | None) -> FeelingHead | None:
-    """The shipped head, if it was fitted with this embedding model; else None."""
-    return shipped_for(FeelingHead, __package__, embedder)
+    """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
+    if embedder is None:
+        return None
+    head, metadata = _shipped()
+    return head if metadata["embedder"] == embedder.fingerprint else None
 
 
 def learnt_dataset() -> str:
     """Fingerprint of the dataset that the shipped head has learnt."""
-    return shipped(FeelingHead, __package__)[1]["dataset"]
+    return _shipped()[1]["dataset"]
