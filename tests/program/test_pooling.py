@@ -9,8 +9,7 @@ from jazzmine_dspy import FlowRegistry, Turn, load
 from jazzmine_dspy.program.heads._blend import OpenSet
 from jazzmine_dspy.program.heads.features import STATE_SIZE
 from jazzmine_dspy.program.heads.selection import SelectionHead
-from jazzmine_dspy.program.local.pooling import pooled
-from jazzmine_dspy.program.local.starting import judge_by_head
+from jazzmine_dspy.program.local.starting import judge_by_head, pooled
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
 from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.state import TurnState

@@ -12,8 +12,7 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext, Slot
 from jazzmine_dspy.program.heads.acts.days import moved_date, moved_time
 from jazzmine_dspy.program.heads.acts.readings import lone_number, named_number, place_of
-from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
-from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
+from jazzmine_dspy.program.heads.acts.referred import changed_part, named_try, referred_value, tried_value
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -27,8 +27,7 @@ from jazzmine_dspy.models.slots import ReadingContext, Slot, call_type, pattern_
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.readings import part_value
-from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
-from jazzmine_dspy.program.heads.acts.tried import tried_value
+from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value, tried_value
 from jazzmine_dspy.program.local.understanding import LIKELY_TOLD
 from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.turn import TurnProgram

@@ -7,7 +7,6 @@ model needs no new column. ``seq`` is the order of first storing.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Collection
 from typing import Any, Generic, TypeVar
@@ -19,10 +18,9 @@ from sqlalchemy.types import UserDefinedType
 
 from jazzmine_dspy.memory.errors import ConflictError, DamagedRecordError, NotStoredError
 from jazzmine_dspy.memory.messages.store import IMMUTABLE_FIELDS, DamagedRow, Page
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.messages import Conversation, Message, TurnTrace
-
-logger = logging.getLogger(__name__)
 
 R = TypeVar("R", Conversation, Message, TurnTrace)
 
@@ -200,7 +198,7 @@ class RecordTable(Generic[R]):
             try:
                 records.append(self.record(row))
             except DamagedRecordError as error:
-                logger.warning("%s cannot be read and is left out: %s", self.where(row.id), error)
+                log.warning("%s cannot be read and is left out: %s", self.where(row.id), error)
                 damaged.append(DamagedRow(row.id, str(error)))
         more = len(rows) > limit
         return Page(records, damaged=damaged, next_offset=offset + limit if more else None)

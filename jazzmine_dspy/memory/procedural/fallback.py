@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +12,11 @@ from circuitbreaker import STATE_HALF_OPEN, CircuitBreaker
 from jazzmine_dspy.memory.errors import DimensionError
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.memory.procedural.memory import QdrantProceduralMemory
-from jazzmine_dspy.models.base import Shared
+from jazzmine_dspy.models.base import Shared, log
 from jazzmine_dspy.models.decision import Degraded, Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError, format_error
 from jazzmine_dspy.models.ports import Embedder, RecallPort
 from jazzmine_dspy.models.registry import FlowRegistry
-
-logger = logging.getLogger("jazzmine_dspy")
 
 RECOVERY_S = 30
 """Seconds for which a memory that failed is left alone; then one recall tries it."""
@@ -85,7 +82,7 @@ class FallbackRecall(Shared):
                 found = self.primary.recall(query, **request)
         except _DOWN as error:
             if not is_trial:
-                logger.warning(
+                log.warning(
                     "procedural memory is down, the registry's own index is used instead: %s",
                     format_error(error),
                 )
@@ -94,7 +91,7 @@ class FallbackRecall(Shared):
             if is_trial:
                 self._trial.release()
         if is_trial:
-            logger.warning("procedural memory answers again")
+            log.warning("procedural memory answers again")
         return found
 
     def clear_cache(self) -> None:

@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterable, Iterator
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Filter
 from jazzmine_dspy.memory.procedural.numpy_engine import NumpyEngine
 from jazzmine_dspy.memory.procedural.points import write
-from jazzmine_dspy.memory.procedural.ranking import RecallSettings
+from jazzmine_dspy.memory.procedural.ranking import DEFAULT, RecallSettings
 from jazzmine_dspy.memory.procedural.recall import Collections, FlowRecall
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
 
-_SETTINGS = RecallSettings()
 _CACHED = 4096
 
 
@@ -49,7 +48,7 @@ class FlowIndex(FlowRecall):
         registry: FlowRegistry,
         embedder: Embedder,
         *,
-        settings: RecallSettings = _SETTINGS,
+        settings: RecallSettings = DEFAULT,
         examples: Iterable[tuple[str, str, str]] = (),
     ) -> None:
         super().__init__(self._open, registry, "", embedder, settings=settings, examples=examples)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import logging
 import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -19,10 +18,9 @@ from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.procedural.engine import CollectionSpec, Engine, Filter, SparseVector
 from jazzmine_dspy.memory.procedural.points import FlowPoint, flow_type
 from jazzmine_dspy.memory.procedural.sync import Sync, stored_points
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
-
-logger = logging.getLogger("jazzmine_dspy")
 
 
 def spec(prefix: str, size: int) -> CollectionSpec:
@@ -93,9 +91,7 @@ def words(embedder: Any, texts: Sequence[str]) -> list[SparseVector]:
     """
     token_ids = getattr(embedder, "token_ids", None)
     if token_ids is None:
-        logger.warning(
-            "the embedder has no token_ids, so jazzmine's search by words will not find these flows"
-        )
+        log.warning("the embedder has no token_ids, so jazzmine's search by words will not find these flows")
         return [([], []) for _ in texts]
     counted = (sorted(Counter(token_ids(text)).items()) for text in texts)
     return [([token for token, _ in each], [float(count) for _, count in each]) for each in counted]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import re
 import ssl
 import threading
@@ -26,15 +25,12 @@ from jazzmine_dspy.memory.procedural.recall import (
     stored_flows,
 )
 from jazzmine_dspy.memory.procedural.sync import Sync, SyncReport, report, stored_points
-from jazzmine_dspy.models.base import Shared
+from jazzmine_dspy.models.base import Shared, log
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import checked_text
 
-logger = logging.getLogger("jazzmine_dspy")
-
-_SETTINGS = RecallSettings()
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -85,7 +81,7 @@ class QdrantProceduralMemory(Shared):
         timeout: float = 2.0,
         retries: int = 3,
         verify: bool | str | ssl.SSLContext = True,
-        settings: RecallSettings = _SETTINGS,
+        settings: RecallSettings = ranking.DEFAULT,
     ) -> None:
         if layout not in ("examples", "jazzmine"):
             raise InputError(f"There is no layout {layout!r}", remedy="Choose 'examples' or 'jazzmine'.")
@@ -354,7 +350,7 @@ async def sync_registry(
     report = await proc_mem.sync(registry, agent_id)
     if verbose:
         for line in str(report).splitlines():
-            logger.info("%s", line)
+            log.info("%s", line)
     return report
 
 

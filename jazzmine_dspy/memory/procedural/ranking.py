@@ -41,6 +41,10 @@ class RecallSettings(NamedTuple):
     points_per_flow: int = 3
 
 
+DEFAULT = RecallSettings()
+"""How recall ranks if nothing else is said."""
+
+
 def check(settings: RecallSettings) -> RecallSettings:
     """The same settings, if they make sense.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
@@ -18,13 +17,11 @@ from jazzmine_dspy.memory.procedural.engine import (
 )
 from jazzmine_dspy.memory.procedural.points import DESCRIPTION, FlowPoint, points_for, queries
 from jazzmine_dspy.memory.procedural.ranking import PointInfo, RankedLists, RecallSettings
-from jazzmine_dspy.models.base import Shared, sha256
+from jazzmine_dspy.models.base import Shared, log, sha256
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
-
-logger = logging.getLogger("jazzmine_dspy")
 
 RECALL_FIELDS = ("flow_id", "flow_name", "flow_type", "description", "condition")
 """What jazzmine's recall returns of a flow, next to the agent and the score."""
@@ -33,7 +30,6 @@ REFRESH_S = 60.0
 """Seconds after which the list of an agent's stored flows is read again."""
 
 _HIT_FIELDS = ("flow_name", "kind", "text", "description", "conversation")
-_SETTINGS = RecallSettings()
 
 
 class Collections(NamedTuple):
@@ -110,7 +106,7 @@ class FlowRecall(Shared):
         agent_id: str,
         embedder: Embedder,
         *,
-        settings: RecallSettings = _SETTINGS,
+        settings: RecallSettings = ranking.DEFAULT,
         examples: Iterable[tuple[str, str, str]] = (),
         cache: MutableMapping[str, tuple[float, StoredFlows]] | None = None,
     ) -> None:
@@ -286,7 +282,7 @@ class FlowRecall(Shared):
             return
         stale = frozenset(stored.names - self._rank.keys())
         if stale - self.stale:
-            logger.warning("memory has flows that the registry does not have: %s", ", ".join(sorted(stale)))
+            log.warning("memory has flows that the registry does not have: %s", ", ".join(sorted(stale)))
         self.stale = stale
         key = "checksum" if any(point.kind == "turn" for point in self.points) else "content"
         differing = [
@@ -297,7 +293,7 @@ class FlowRecall(Shared):
             and point.flow not in stored.jazzmine.keys() - stored.own.keys()
         ]
         if differing:
-            logger.warning(
+            log.warning(
                 "memory differs from the registry or its examples, run a sync: %s", ", ".join(differing)
             )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -20,13 +19,12 @@ from jazzmine_dspy.memory.working import operations
 from jazzmine_dspy.memory.working.records import QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory, read_state
 from jazzmine_dspy.memory.working.turn_lock import Record, Turn, TurnStore
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.text import checked_id
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-logger = logging.getLogger(__name__)
 
 MAX_BYTES = 4 * 1024 * 1024
 """A record may have this many bytes; a state that needs more holds what belongs elsewhere."""
@@ -287,7 +285,7 @@ class WorkingMemoryStore(TurnStore):
             try:
                 state = _at_version(self.decode(record.data, conversation_id), record.version)
             except UnreadableRecordError as error:
-                logger.error("%s", error)
+                log.error("%s", error)
                 await self._quarantine(conversation_id, record, error.message)
         if turn is not None:
             turn.learn(record if state is not None else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 import time
@@ -17,10 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 from jazzmine_dspy.memory.errors import LockTimeoutError, StaleStateError, TurnLostError
+from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.models.text import checked_id
-
-logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 0.08
 """Seconds between two tries for a turn at most."""
@@ -194,12 +192,12 @@ class TurnStore(ABC):
             await asyncio.sleep(self.lease / 3)
             try:
                 if not await self._renew(turn):
-                    logger.warning("A turn of conversation %r was lost to another one", turn.conversation_id)
+                    log.warning("A turn of conversation %r was lost to another one", turn.conversation_id)
                     return
             except Exception as error:
                 # Whatever it was, the turn is still under way, and the next try may succeed.
                 cause = format_error(error)
-                logger.warning("A turn of conversation %r was not renewed: %s", turn.conversation_id, cause)
+                log.warning("A turn of conversation %r was not renewed: %s", turn.conversation_id, cause)
 
     async def _ended(self, turn: Turn) -> None:
         # Tasks of the turn that work with the record come to their end first.
@@ -212,7 +210,7 @@ class TurnStore(ABC):
         try:
             await self._end(conversation_id, token)
         except JazzmineError as error:
-            logger.warning("The turn of conversation %r ends with its lease: %s", conversation_id, error)
+            log.warning("The turn of conversation %r ends with its lease: %s", conversation_id, error)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

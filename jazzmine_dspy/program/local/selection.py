@@ -11,15 +11,13 @@ from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of
 from jazzmine_dspy.program.clauses import selection_of
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
-from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.starting import (
     HEAD_LIKELY,
     LIKELY,
     StartReading,
     choose_flow,
     judge_by_head,
-    judge_by_starts,
-    least_likely,
+    pooled,
     read_starts,
     two_wishes,
 )
@@ -83,7 +81,7 @@ def select(state: TurnState, closed: Closed | None, models: bool) -> FlowChoice:
     cause = "; ".join(dict.fromkeys(filter(None, (cause, reading.cause))))
     if reading.starts is not None:
         try:
-            return _by_starts(reading, state, prefix)._replace(cause=cause)
+            return _by_starts(reading, reading.starts, state, prefix)._replace(cause=cause)
         except Exception as error:
             # Parts of a message are recalled again, which may fail.
             cause = "; ".join(filter(None, (cause, f"local: {format_error(error)}")))
@@ -145,26 +143,19 @@ def _by_estimate(reading: StartReading, estimate: Starts, state: TurnState) -> F
     """Select by the estimate for flows that the head has not learnt."""
     order = rank_candidates(state.recalled, estimate.ranking, frozenset(state.choosable))
     chosen, pair = choose_flow(estimate, "local", state)
-    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= least_likely(state) else []
-    if two_flows:
-        selection, confidence = Selection(flows=two_flows, reason=NEW_FLOW), estimate.probability
-    elif pair:
+    if pair:
         selection, confidence = Selection(clarify=pair, reason=TOO_CLOSE), estimate.probability
     elif chosen:
-        selection, confidence = Selection(flows=chosen, reason=NEW_FLOW), estimate.ranking[0][1]
+        share = estimate.ranking[0][1] if len(chosen) == 1 else estimate.probability
+        selection, confidence = Selection(flows=chosen, reason=NEW_FLOW), share
     else:
         selection, confidence = Selection(reason=NOT_NEAR), 1.0 - estimate.probability
     return FlowChoice(selection, confidence, "local", order, reading.acts)
 
 
-def _by_starts(reading: StartReading, state: TurnState, prefix: str) -> FlowChoice:
+def _by_starts(reading: StartReading, estimate: Starts, state: TurnState, prefix: str) -> FlowChoice:
     """Select by the estimate when no head is bound."""
-    estimate = reading.starts
-    assert estimate is not None, "the caller checks it"
     chosen, pair = choose_flow(estimate, "fallback", state)
-    two_flows = two_wishes(state, judge_by_starts) if estimate.probability >= least_likely(state) else []
-    if two_flows:
-        chosen, pair = two_flows, []
     confidence = estimate.probability if chosen or pair else 1.0 - estimate.probability
     choice = _fallback_choice(chosen, pair, prefix, confidence)
     return choice._replace(source="local", acts=reading.acts)
@@ -229,7 +220,5 @@ def rank_candidates(
     for name, share in ranking:
         if name in flows and name not in ranked:
             ranked[name] = by_name.get(name, Recalled(name, 0.0))._replace(score=share)
-            if len(ranked) == CANDIDATES:
-                return list(ranked.values())
     rest = [one._replace(score=0.0) for one in recalled if one.name not in ranked]
     return [*ranked.values(), *rest][:CANDIDATES]

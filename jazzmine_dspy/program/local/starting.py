@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.clarify import close_pair, margin_of, relative
+from jazzmine_dspy.program.clarify import NONE, close_pair, margin_of, relative
 from jazzmine_dspy.program.denials import is_denied
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
@@ -17,7 +18,6 @@ from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
 from jazzmine_dspy.program.heads.acts.shipped import shipped_head
-from jazzmine_dspy.program.local.pooling import pooled
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import Floats, HeadPort, SelectionOutput
 from jazzmine_dspy.program.starts import UNLIKELY, Starts, Values, starts, urgency, values_for
@@ -213,9 +213,11 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
 
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
-    """Return the flow that a message starts, if any, and the two to clarify, if they are too close."""
+    """Return the flows that a message starts, one or two, and the two to clarify, if they are too close."""
     if estimate.probability < least_likely(state):
         return [], []
+    if two_flows := two_wishes(state, judge_by_starts):
+        return two_flows, []
     chosen = [estimate.ranking[0][0]]
     likely = estimate.ranking[0][1]
     if len(state.turn.text.split()) > LONG and (state.turn.flow or likely < _LONG_LIKELY):
@@ -283,3 +285,65 @@ def two_wishes(state: TurnState, judge: Judge, threshold: float = _WISH_LIKELY) 
         if is_likely and least > best[0]:
             best = least, chosen
     return best[1]
+
+
+_LEAST_SHARE = 1e-4
+"""Least probability that counts, so that no estimate alone rules a flow out."""
+
+_POOLED = "likeliest flow by the head and by the flows' texts"
+
+
+def pooled(
+    output: SelectionOutput, estimate: Starts | None, weight: float, learnt: Collection[str] | None
+) -> SelectionOutput:
+    """Pool the probabilities of a head with the estimate that needs no label.
+
+    The logarithms of both are averaged (a logarithmic opinion pool; Genest and Zidek 1986, Statistical Science 1).
+
+    Args:
+        output: What the head predicts. Several flows stay.
+        estimate: The estimate; None leaves the output as it is.
+        weight: Weight of the head, from 0 to 1; 1 leaves the output as it is.
+        learnt: Labels of the head; other flows have the estimate's probability alone. Without "none" among them the
+            output stays as it is: whether any flow is wanted is then its open-set score's word alone. None counts as
+            if the head had learnt all.
+
+    Example:
+        >>> head = SelectionOutput((), 0.6, (("none", 0.6), ("track", 0.3), ("cancel", 0.1)))
+        >>> both = pooled(head, Starts((("track", 0.9), ("cancel", 0.05)), 0.95), 0.7, None)
+        >>> both.flows, round(both.confidence, 2)
+        (('track',), 0.53)
+    """
+    if estimate is None or weight == 1.0 or len(output.flows) > 1:
+        return output
+    if learnt is not None and NONE not in learnt:
+        return output
+    by_head, by_texts = dict(output.ranking), {**dict(estimate.ranking), NONE: 1.0 - estimate.probability}
+    if not by_head.keys() >= {*output.flows}:
+        return output
+    absent = by_head.pop(NONE, max(0.0, 1.0 - sum(by_head.values())))
+    # Beside its best flow, "none" is at least as likely as the open set says: at the threshold they are even.
+    in_scope = max(output.in_scope, _LEAST_SHARE)
+    by_head[NONE] = max(absent, max(by_head.values(), default=0.0) * (1.0 - in_scope) / in_scope)
+    total = sum(by_head.values())
+
+    def share_of(name: str) -> float:
+        own = weight if learnt is None or name in learnt else 0.0
+        return math.exp(own * _log(by_head[name] / total) + (1.0 - own) * _log(by_texts.get(name, 0.0)))
+
+    shares = {name: share_of(name) for name in by_head}
+    whole = sum(shares.values())
+    ranking = tuple(
+        sorted(((name, share / whole) for name, share in shares.items()), key=lambda one: -one[1])
+    )
+    best, share = ranking[0]
+    flows = () if best == NONE else (best,)
+    if flows != output.flows and flows and output.flows and (learnt is None or best in learnt):
+        # Which of the learnt flows it is, the head knows better.
+        return output
+    reason = output.reason if flows == output.flows else _POOLED if flows else "no flow is likely"
+    return output._replace(flows=flows, confidence=share, ranking=ranking, reason=reason)
+
+
+def _log(share: float) -> float:
+    return math.log(max(share, _LEAST_SHARE))

@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.models.language import is_english
+from jazzmine_dspy.models.slot_types.calendar.context import exact, moved
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
 from jazzmine_dspy.program.heads.acts.readings import place_of, values_in
 
@@ -205,16 +206,11 @@ def _moved(text: str, start: dt.date, today: dt.date | None) -> str | None:
 
 
 def _by(start: dt.date, match: re.Match[str]) -> str | None:
-    if match["half"] or match["unit"].lower()[0] == "h" or match["unit"].lower().startswith("min"):
+    if match["half"]:
         return None
     count = _counted(match["count"]) * (-1 if match["sooner"] else 1)
-    unit = match["unit"].lower()
-    if unit.startswith("month"):
-        month = start.month - 1 + count
-        year, month = start.year + month // 12, month % 12 + 1
-        day = min(start.day, calendar.monthrange(year, month)[1])
-        return dt.date(year, month, day).isoformat()
-    return (start + dt.timedelta(days=count * (7 if unit.startswith("week") else 1))).isoformat()
+    day = moved(start, count, match["unit"].lower().rstrip("s"))
+    return None if day is None else day.isoformat()
 
 
 def _of_month(text: str, start: dt.date, today: dt.date | None) -> str | None:
@@ -225,11 +221,8 @@ def _of_month(text: str, start: dt.date, today: dt.date | None) -> str | None:
         int(match["day"]) for match in _OF_MONTH.finditer(text) if not _DENIED.search(text[: match.start()])
     }
     days.discard(start.day)
-    day = days.pop() if len(days) == 1 else 0
-    if not 1 <= day <= calendar.monthrange(start.year, start.month)[1]:
-        return None
-    found = start.replace(day=day)
-    return None if today is not None and found < today <= start else found.isoformat()
+    found = exact(start.year, start.month, days.pop() if len(days) == 1 else 0)
+    return None if found is None or (today is not None and found < today <= start) else found.isoformat()
 
 
 def moved_time(text: str, held: str) -> str | None:

@@ -47,8 +47,7 @@ from jazzmine_dspy.program.heads.acts.readings import (
     values_in,
     whole_value,
 )
-from jazzmine_dspy.program.heads.acts.referred import changed_part, referred_value
-from jazzmine_dspy.program.heads.acts.tried import named_try, tried_value
+from jazzmine_dspy.program.heads.acts.referred import changed_part, named_try, referred_value, tried_value
 from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
 
@@ -384,8 +383,6 @@ class Values:
     def _in_order(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> list[str]:
         """The names of what was found, by where in the message it is said, then in the order of the slots."""
         names = [name for name in slots if name in found]
-        if len(names) < 2:
-            return names
         # A list stands where its first item does.
         said = {
             name: found[name][0] if isinstance(found[name], list) and found[name] else found[name]
