@@ -8,7 +8,7 @@ from jazzmine_dspy.eval.objective import OBJECTIVES, Objective
 from jazzmine_dspy.eval.record import Record, read_record
 from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.run import Decides, evaluate
-from jazzmine_dspy.eval.significance import Difference
+from jazzmine_dspy.eval.significance import Difference, paired_difference
 from jazzmine_dspy.eval.wrong_turns import WrongTurn, wrong_turns
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "confusions",
     "evaluate",
     "gate",
+    "paired_difference",
     "read_record",
     "reliability",
     "score_turn",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from jazzmine_dspy.eval.intervals import FEWEST_CLUSTERS, Floats, Resamples, linearise, part_sums, t_quantile
-from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER, TurnScores
+from jazzmine_dspy.eval.metrics import LARGEST, LOWER_IS_BETTER, TurnScores, mean
 from jazzmine_dspy.models.errors import InputError
 
 POWER = 0.80
@@ -140,6 +140,28 @@ def paired_metric(
         n=pair.n,
         detectable=_DETECTABLE * pair.error,
     )
+
+
+def paired_difference(
+    a: Sequence[float], b: Sequence[float], clusters: Sequence[str], *, largest: float = math.inf
+) -> Difference:
+    """The mean difference a - b of scores on any one scale, as :func:`paired_metric` gives it.
+
+    Args:
+        a, b: Scores of the same turns, in the same order.
+        clusters: The conversation of each turn.
+        largest: The largest difference that the scale allows, such as 1 for shares.
+
+    Raises:
+        InputError: the lengths differ, or there are no turns.
+
+    Example:
+        >>> gain = paired_difference([1, 1, 1, 0] * 20, [1, 0, 1, 0] * 20, [f"c{i // 2}" for i in range(80)])
+        >>> gain.value, gain.n, 0 < gain.lower_bound_one_sided < 0.25 < gain.high
+        (0.25, 80, True)
+    """
+    one, two = ([{"score": mean(value)} for value in side] for side in (a, b))
+    return paired_metric(one, two, clusters, "score", largest=largest)
 
 
 SIGNIFICANT = 0.05

@@ -340,13 +340,11 @@ class Runtime:
             ConflictError: ``message_id`` belongs to another message.
         """
         reply = clean_text(text, limit=MAX_REPLY, field="reply")
-        work = AgentWork.model_validate(
-            {
-                "tool_traces": tool_traces,
-                "llm_calls": llm_calls,
-                "task_emissions": task_emissions,
-                "reasoning_steps": reasoning_steps,
-            }
+        work = AgentWork.of(
+            tool_traces=tool_traces,
+            llm_calls=llm_calls,
+            task_emissions=task_emissions,
+            reasoning_steps=reasoning_steps,
         )
         async with self._conversations.locked(conversation_id):
             state = await self._conversations.existing(conversation_id)

@@ -189,6 +189,23 @@ class AgentWork(Value):
     task_emissions: tuple[TaskEmission, ...] = ()
     reasoning_steps: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, **work: Any) -> AgentWork:
+        """The work from what a caller passed.
+
+        Raises:
+            InputError: a part is of another kind.
+        """
+        try:
+            return cls.model_validate(work)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InputError(
+                f"The agent's work cannot be stored: {first['msg']}",
+                where=".".join(str(part) for part in first["loc"]),
+                remedy="Pass lists of ToolTrace, LLMCallRecord and TaskEmission, and texts.",
+            ) from error
+
 
 async def stored_reply(
     messages: MessageStore, reply: Message, trace_id: str | None, work: AgentWork, state: WorkingMemory

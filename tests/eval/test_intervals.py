@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine_dspy.eval import summarise
+from jazzmine_dspy.eval import paired_difference, summarise
 from jazzmine_dspy.eval.intervals import Resamples, wilson
 from jazzmine_dspy.eval.metrics import ScoreTerm, f1, mean
-from jazzmine_dspy.eval.significance import Difference, paired_metric
+from jazzmine_dspy.eval.significance import paired_metric
 from jazzmine_dspy.models import JazzmineError
 
 pytestmark = pytest.mark.row("V2")
@@ -153,13 +153,6 @@ def test_under_ten_conversations_there_is_no_interval() -> None:
 
 
 # --- paired differences ------------------------------------------------------------
-
-
-def paired_difference(
-    a: list[float], b: list[float], clusters: list[str], *, largest: float = math.inf
-) -> Difference:
-    one, two = ([{"score": mean(value)} for value in side] for side in (a, b))
-    return paired_metric(one, two, clusters, "score", largest=largest)
 
 
 def test_bounds_of_a_difference_cover_the_truth() -> None:
