@@ -26,11 +26,11 @@ class Drawer(States):
         super().__init__(domain, rng)
         self.shown: dict[str, list[str]] = {}
         self.makers: list[tuple[float, Callable[[], Drawn | None]]] = [
-            (26, self.opening), (7, self.not_wanted), (6, self.question), (16, self.answer), (6, self.two_answers),
-            (8, self.more),
-            (8, self.correction), (3, self.skip), (6, self.yes), (4, self.yes_trap), (4, self.no), (5, self.change),
-            (9, self.anytime), (3, self.cancel), (3, self.resume), (3, self.vague), (5, self.two), (4, self.fix),
-            (4, self.again), (3, self.same), (2, self.edit_list), (3, self.bound), (2, self.answer_and_question),
+            (32, self.opening), (7, self.not_wanted), (6, self.question), (9, self.answer), (8, self.two_answers),
+            (9, self.more), (10, self.correction), (4, self.skip), (4, self.yes), (4, self.yes_trap), (4, self.no),
+            (5, self.change), (12, self.anytime), (3, self.cancel), (3, self.resume), (4, self.vague), (7, self.two),
+            (4, self.fix), (4, self.again), (3, self.same), (3, self.edit_list), (3, self.bound),
+            (2, self.answer_and_question),
         ]  # fmt: skip
 
     def draw(self) -> Drawn:

