@@ -70,8 +70,8 @@ def split(
 ) -> None:
     """Give each conversation a role, stratified, and lock the roles with a hash in splits.json.
 
-    Valid splits stay unless you use --replace, since scores on different splits cannot be compared. Splits that were
-    edited by hand or are damaged are written again, or accepted with --keep.
+    Roles that fit the conversations stay unless you use --replace, since scores on different splits cannot be compared.
+    Other roles are given anew; with --keep, only conversations without a role get one.
     """
     from jazzmine_dspy.datasets import ROLES, write_splits
     from jazzmine_dspy.datasets.split import default_fractions, divide, group, roles_hash

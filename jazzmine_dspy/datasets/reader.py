@@ -185,7 +185,13 @@ def _roles(reading: Reading, ids: set[str], report: Report) -> None:
     for name in sorted(ids - found.keys()):
         file, line = reading.path / CONVERSATIONS_FILE, reading.lines.get(name)
         report(
-            _fault(file, line, f"Conversation {name!r} has no role", f"Give it one in {SPLITS_FILE}.", "id")
+            _fault(
+                file,
+                line,
+                f"Conversation {name!r} has no role",
+                f"Run jazzmine-dspy datasets split {reading.path}.",
+                "id",
+            )
         )
     reading.roles = {c.id: found[c.id] for c in reading.conversations if c.id in found}
 
