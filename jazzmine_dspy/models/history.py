@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import regex
 
-from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.messages import Message, MessageRole
 from jazzmine_dspy.models.turn import HistoryMessage
 
@@ -56,9 +55,6 @@ def prune(
         first: the role and the first sentence, 120 characters at most; an empty message has none. Of more than 20
         the newest stay, and the first line says how many do not.
 
-    Raises:
-        InputError: a number is negative.
-
     Example:
         >>> from jazzmine_dspy.models.turn import HistoryMessage
         >>> texts = [f"This is message number {n}. And so on." for n in range(12)]
@@ -66,11 +62,6 @@ def prune(
         >>> len(retained), summaries
         (10, ('user: This is message number 0.', 'user: This is message number 1.'))
     """
-    if (least := min(user_turns, at_least)) < 0:
-        name = "user_turns" if user_turns < 0 else "at_least"
-        raise InputError(
-            f"A history cannot be pruned to {least} messages", where=name, remedy="Pass 0 or more."
-        )
     unflagged = [message for message in messages if not getattr(message, "is_flagged", False)]
     start = min(_start(unflagged, user_turns), max(0, len(unflagged) - at_least))
     retained = tuple(

@@ -65,7 +65,8 @@ class Policy(Value):
         trust: Share of dev turns that a decider got right, by its name: its confidence where it knows none of its own.
         top_k: Flows offered to the language model, 1 to 8.
         history_window: Turns of the user, 1 to 1,000, that the prompts of ``enhance`` and ``fused`` show with the
-            replies between them, from the last change of topic on. Each message before them is a line.
+            replies between them, from the last change of topic on. Each message before them is a line, but not those of
+            earlier topics if the turn has ``episode_summaries``.
         history_shown: Messages of the history that the prompt of ``understand`` shows.
         max_commands: Commands that one answer of the language model may hold.
         fallback_score: Recall score that the best candidate needs to be chosen by recall alone, idle and busy.

@@ -21,7 +21,7 @@ from jazzmine_dspy.models import (
 )
 from jazzmine_dspy.models.base import FrozenMap, thaw
 from jazzmine_dspy.models.commands import KINDS
-from jazzmine_dspy.models.history import MAX_SUMMARIES, split_episode, summary_lines
+from jazzmine_dspy.models.history import MAX_SUMMARIES, split_episode, summary_lines, trim_to_current_episode
 from jazzmine_dspy.program.recall_query import recent
 from jazzmine_dspy.signatures.answers import ALIASES, CommandAnswer
 from jazzmine_dspy.signatures.schema import Addressed
@@ -245,11 +245,14 @@ def last_messages(turn: Turn, last: int) -> str:
 def current_episode(turn: Turn, user_turns: int) -> str:
     """The history from the last change of topic on, one message a line, after a short line for each message before.
 
+    If the turn has summaries of earlier episodes, the situation shows these instead of the messages of earlier topics.
+
     Args:
         user_turns: Turns of the user that are shown at most, with the replies between them.
     """
     shown, before = split_episode(turn.history, user_turns)
-    lines = [*turn.history_summaries, *summary_lines(before)][-MAX_SUMMARIES:]
+    hidden = len(turn.history) - len(trim_to_current_episode(turn.history)) if turn.episode_summaries else 0
+    lines = [*(() if hidden else turn.history_summaries), *summary_lines(before[hidden:])][-MAX_SUMMARIES:]
     parts = [*(f"earlier: {quoted(line)}" for line in lines), _messages(shown)]
     return "\n".join(filter(None, parts))
 

@@ -78,7 +78,7 @@ class FlowSelector:
             returns mappings with ``flow_id``, ``flow_name``, ``description``, ``condition`` and ``score``.
             Without one, a program's own recall is used.
         agent_id: Whose flows are recalled.
-        top_k: Candidates, 1 to 8.
+        top_k: Candidates, 1 to 8: each has a letter in the prompt.
         rrf_k: Constant of rank fusion, handed to ``proc_mem``; a recall port brings its own.
 
     Raises:
@@ -97,8 +97,8 @@ class FlowSelector:
         top_k: int = 3,
         rrf_k: int = 10,
     ) -> None:
-        if not 1 <= top_k <= len(ALIASES):
-            raise InputError(f"top_k is {top_k}", where="top_k", remedy=f"Choose 1 to {len(ALIASES)}.")
+        if type(top_k) is not int or not 1 <= top_k <= len(ALIASES):
+            raise InputError(f"top_k is {top_k!r}", where="top_k", remedy=f"Choose 1 to {len(ALIASES)}.")
         self.registry = (
             flow_registry
             if isinstance(flow_registry, FlowRegistry)
@@ -132,7 +132,7 @@ class FlowSelector:
             The result. Nothing to choose from gives an empty one; a part that fails degrades it.
 
         Raises:
-            InputError: an empty query, or one over the limit, or a candidate that is none.
+            InputError: an empty query, or one over the limit, more than 8 candidates, or a candidate that is none.
         """
         summaries = [episode_summaries] if isinstance(episode_summaries, str) else episode_summaries or ()
         turn = as_turn(None, enhanced_query).model_copy(
@@ -142,7 +142,13 @@ class FlowSelector:
         result = FlowSelectionResult()
         offered: list[_Candidate] = []
         if candidates is not None:
-            offered += [(None, self._as_mapping(each)) for each in candidates][: len(ALIASES)]
+            offered += [(None, self._as_mapping(each)) for each in candidates]
+            if len(offered) > len(ALIASES):
+                raise InputError(
+                    f"{len(offered)} candidates are given",
+                    where="candidates",
+                    remedy=f"Pass the {len(ALIASES)} best.",
+                )
         elif self._memory is not None:
             offered = await self._recall(turn, result, deadline)
         result.candidates = [described for _, described in offered]

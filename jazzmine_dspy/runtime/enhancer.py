@@ -13,7 +13,7 @@ from jazzmine_dspy.memory.messages import MessageStore
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.decision import Enhancement, StageRecord
 from jazzmine_dspy.models.errors import MAX_SHOWN, InputError, format_error
-from jazzmine_dspy.models.history import MAX_WINDOW
+from jazzmine_dspy.models.history import MAX_WINDOW, episode_lines, prune
 from jazzmine_dspy.models.messages import Conversation, Message, MessageRole, next_episode
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import clean_text
@@ -40,7 +40,8 @@ class MessageEnhancer:
             such as jazzmine's ``BaseLLM``, or an asynchronous function from a prompt to a text.
         message_store: The message store. Of jazzmine's own agent and store,
             ``jazzmine_dspy.integrations.jazzmine.agent.JazzmineEnhancer`` takes care.
-        history_window: Turns of the user, 1 to 1,000, that are read with the replies between them.
+        history_window: Turns of the user, 1 to 1,000, that are read with the replies between them, from the last change
+            of topic on. Of each topic before it one line is read.
         flows: The flows, or a program's own where none are given: their names are the closed set of intents. Without
             flows an intent is any name in snake case.
         agent_id: Whose conversations these are, for those that are stored here.
@@ -81,7 +82,6 @@ class MessageEnhancer:
             )
         if flows is not None and not isinstance(flows, FlowRegistry):
             flows = FlowRegistry(flows, agent_id=agent_id)
-        self.llm = llm
         self.message_store = message_store
         self.history_window = history_window
         self.agent_id = agent_id
@@ -106,9 +106,8 @@ class MessageEnhancer:
                 too many. Nothing is stored then.
             ConflictError: its id belongs to another message, or its conversation to another user.
         """
-        outcome = await self.enhance(message)
-        enhanced: Message = outcome.message
-        return enhanced
+        await self.enhance(message)
+        return message
 
     async def enhance(self, message: Message) -> EnhancementOutcome:
         """:meth:`enhance_message`, with what the turn's trace and the end of a topic need besides the message."""
@@ -123,7 +122,12 @@ class MessageEnhancer:
         started_ms = int(time.time() * 1000)
         problems: list[str] = []
         stored = await self._load_history(message, text, problems)
-        turn = Turn(text=text, history=stored.history, explicit_context=tuple(snippets))
+        turn = Turn(
+            text=text,
+            history=stored.history,
+            episode_summaries=stored.episodes,
+            explicit_context=tuple(snippets),
+        )
         try:
             enhancement, record = await aenhance(self._program, turn, self.deadline)
         except Exception as error:
@@ -175,10 +179,13 @@ class MessageEnhancer:
         try:
             messages = await self._bounded(self._before(message, listed=listed))
             episode_id = messages[-1].episode_id if messages else 0
-            return _StoredHistory(tuple(map(history_message, messages)), episode_id, errors)
+            shown, _ = prune(messages, user_turns=self.history_window, at_least=0)
+            return _StoredHistory(
+                tuple(map(history_message, shown)), episode_lines(messages), episode_id, errors
+            )
         except Exception as error:
             problems.append(f"history: {format_error(error)}")
-            return _StoredHistory((), message.episode_id, errors)
+            return _StoredHistory((), (), message.episode_id, errors)
 
     async def _add(self, message: Message) -> None:
         """Store a message, and its conversation where there is none.
@@ -220,9 +227,10 @@ class MessageEnhancer:
 
 
 class _StoredHistory(NamedTuple):
-    """The history of a message, the episode of the last message, and the stored errors."""
+    """The messages to show, a line for each earlier topic, the episode of the last message, and the stored errors."""
 
     history: tuple[HistoryMessage, ...]
+    episodes: tuple[str, ...]
     episode_id: int
     errors: tuple[str, ...]
 

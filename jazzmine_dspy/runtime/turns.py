@@ -116,7 +116,7 @@ class ReadHistory(NamedTuple):
 
     Args:
         messages: The newest messages.
-        summaries: A line for each message before them that was read.
+        summaries: A line for each message of the current episode before them that was read.
         episodes: A line for each episode that was read, by its number.
     """
 
@@ -151,7 +151,8 @@ async def read_history(
         number: episode_line(list(group))
         for number, group in itertools.groupby(loaded, key=lambda message: message.episode_id)
     }
-    current, summaries = prune(loaded, user_turns=user_turns)
+    same_topic = [message for message in loaded if message.episode_id == loaded[-1].episode_id]
+    current, summaries = prune(loaded, user_turns=user_turns)[0], prune(same_topic, user_turns=user_turns)[1]
     return ReadHistory(current, summaries, {number: line for number, line in lines.items() if line})
 
 

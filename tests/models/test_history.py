@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazzmine_dspy.models import HistoryMessage, Message, MessageRole
-from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.history import (
     MAX_SUMMARIES,
     MAX_SUMMARY,
@@ -117,13 +116,6 @@ def test_of_many_lines_the_newest_stay_and_the_rest_is_counted() -> None:
     assert len(prune(said(*["user"] * 30))[1]) == MAX_SUMMARIES
     empty = [HistoryMessage(role=MessageRole.ASSISTANT, text=" \n"), *said(*["user"] * 10)]
     assert prune(empty)[1] == ()
-
-
-@pytest.mark.parametrize("name", ["user_turns", "at_least"])
-def test_a_number_below_zero_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="-1") as raised:
-        prune([], **{name: -1})
-    assert raised.value.where == name
 
 
 TALKS = st.lists(

@@ -58,6 +58,22 @@ def test_prompts_begin_at_the_last_change_of_topic(
     ]
 
 
+@pytest.mark.row("E3")
+@pytest.mark.parametrize(("window", "first"), [(8, 2), (1, 4)])
+def test_summaries_of_earlier_episodes_stand_for_their_messages(window: int, first: int) -> None:
+    said = [*TALK, {"role": "user", "text": "and when?"}, {"role": "assistant", "text": "At noon."}]
+    summaries = {"episode_summaries": ["A refund for a kettle."], "history_summaries": ["user: hello"]}
+    turn = Turn(text="ok, back to the refund", history=said, **summaries)
+    lines = render.current_episode(turn, window).splitlines()
+    # Messages of the current topic before the window stay as lines.
+    before = [f'earlier: "{each["role"]}: {each["text"]}"' for each in said[2:first]]
+    assert lines == [*before, *(f'{each["role"]}: "{each["text"]}"' for each in said[first:])]
+    assert 'in earlier episodes: "A refund for a kettle."' in render.situation(turn)
+    # While no topic has changed, the summaries are of other conversations.
+    same = turn.model_copy(update={"history": turn.history[:2]})
+    assert render.current_episode(same, window).splitlines()[0] == 'earlier: "user: hello"'
+
+
 @pytest.mark.row("E3", "U3")
 def test_the_prompt_of_understand_shows_five_messages_of_any_episode(
     speak: Make, make_program: Make, asked_of: Make

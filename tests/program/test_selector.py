@@ -238,10 +238,10 @@ async def test_a_query_that_cannot_be_a_turn_is_refused(registry: FlowRegistry, 
 
 @pytest.mark.parametrize(
     ("llm", "top_k", "match"),
-    [("scripted", 0, "top_k"), ("scripted", 9, "top_k"), (object(), 3, "not a language model"),
-     ("gpt", 3, "names no provider")],
+    [("scripted", 0, "top_k"), ("scripted", 9, "top_k"), ("scripted", "3", "top_k"), ("scripted", 2.5, "top_k"),
+     (object(), 3, "not a language model"), ("gpt", 3, "names no provider")],
 )  # fmt: skip
-def test_what_a_selector_cannot_be_made_of(registry: FlowRegistry, llm: Any, top_k: int, match: str) -> None:
+def test_what_a_selector_cannot_be_made_of(registry: FlowRegistry, llm: Any, top_k: Any, match: str) -> None:
     with pytest.raises(InputError, match=match):
         FlowSelector(lm() if llm == "scripted" else llm, registry, top_k=top_k)
 

@@ -9,6 +9,7 @@ import pytest
 
 from jazzmine_dspy import FlowRegistry
 from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
 
 FLOWS = [
@@ -157,15 +158,17 @@ async def test_duplicates_are_dropped(registry: FlowRegistry) -> None:
     assert result.scores == {"track_order": 0.3, "cancel_order": 0.1}
 
 
-@pytest.mark.row("F8")
-async def test_eight_are_offered_at_most() -> None:
+@pytest.mark.row("F8", "F13")
+async def test_eight_are_offered_at_most_and_more_are_refused() -> None:
     registry = FlowRegistry([{"name": f"f{n}", "description": "d"} for n in range(12)])
-    model = lm("H")
-    result = await FlowSelector(model, registry).select(QUERY, candidates=[(f"f{n}", 0.1) for n in range(12)])
+    model, given = lm("H"), [(name, 0.1) for name in registry]
+    result = await FlowSelector(model, registry).select(QUERY, candidates=given[:8])
     assert names(result) == ["f7"]
     assert response_schema(model.engine.requests[0])["properties"]["flows"]["items"]["enum"] == list(
         "ABCDEFGH"
     )  # type: ignore[index]
+    with pytest.raises(InputError, match=r"9 candidates.*Pass the 8 best"):
+        await FlowSelector(model, registry).select(QUERY, candidates=given[:9])
 
 
 @pytest.mark.parametrize(("score", "chosen"), [(0.16, ["track_order"]), (0.05, []), (float("nan"), [])])

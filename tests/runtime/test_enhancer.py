@@ -166,27 +166,35 @@ async def test_the_window_counts_turns_of_the_user_with_the_replies_between(wind
     assert [line[-3:-1] for line in asked] == [f"{number:02}" for number in range(first, 12)]
     replies = [line for line in lines if line.startswith("assistant:")]
     assert len(replies) == 2 * (12 - first)
+    # Older messages are not shown in another form either.
+    assert "earlier" not in prompt(lm)
 
 
 @pytest.mark.row("E3")
-async def test_history_begins_with_the_current_episode_and_older_topics_stay_as_lines() -> None:
+async def test_of_earlier_topics_one_line_each_is_shown_and_no_message() -> None:
     store = await talked(
         ("user", "I want a refund for order 5519. It broke at once, and the box was wet too."),
         ("assistant", "Sorry to hear that."),
         ("user", "Where is order 4471?", {"is_continuation": False}),
         ("assistant", "On its way."),
     )
-    lm = says()
+    lm = says(ANSWER | {"is_continuation": True})
     await MessageEnhancer(lm, store).enhance_message(message(9, "ok, back to the refund"))
     lines = prompt(lm).splitlines()
-    assert lines[1:5] == [
-        'history: earlier: "user: I want a refund for order 5519."',
-        'earlier: "assistant: Sorry to hear that."',
-        'user: "Where is order 4471?"',
+    assert lines == [
+        'situation: in earlier episodes: "I want a refund for order 5519."',
+        'history: user: "Where is order 4471?"',
         'assistant: "On its way."',
+        'message: "ok, back to the refund"',
     ]
-    assert "box was wet" not in prompt(lm)
     assert lm.engine.calls == 1
+    # The line stays where the window is shorter than the current topic.
+    await MessageEnhancer(lm, store, history_window=1).enhance_message(message(10, "and when?"))
+    assert prompt(lm).splitlines() == [
+        lines[0],
+        'history: user: "ok, back to the refund"',
+        'message: "and when?"',
+    ]
 
 
 @pytest.mark.row("E3")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from jazzmine_dspy import TurnProgram
+from jazzmine_dspy.lm import scripted_lm
+from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.memory.messages import InMemoryMessageStore
 from jazzmine_dspy.models.history import USER_TURNS
 from jazzmine_dspy.runtime import Runtime
@@ -42,3 +46,31 @@ async def test_the_window_counts_turns_of_the_user_with_all_replies_between(by_h
     assert users == [f"text {number}" for number in range(11 - USER_TURNS, 11)]
     assert len(history) == USER_TURNS * 4
     assert len(program.turns[-1].history_summaries) > 0
+
+
+@pytest.mark.row("E3", "P2")
+@pytest.mark.parametrize("before", [2, 12])
+async def test_after_a_change_of_topic_the_prompt_has_one_line_of_the_topic_before(
+    registry: Any, overlap: Any, before: int
+) -> None:
+    prompts: list[str] = []
+
+    def says(request: Any) -> str:
+        prompts.append(user_text(request))
+        newest = json.loads(prompts[-1].rpartition("message: ")[2])
+        answer = {"enhanced_query": newest, "sentiment_score": 0, "intent": "chitchat", "entities": []}
+        opens = "kettle" in newest
+        return json.dumps({**answer, "is_cancellation": False, "is_continuation": not opens, "commands": []})
+
+    program = TurnProgram(registry).bind(lm=scripted_lm(says), recall=overlap(registry)).with_policy("lm")
+    runtime = Runtime(program)
+    texts = [f"lamp message number {number}" for number in range(before)]
+    for text in (*texts, "and what of my kettle, please", *(f"more, part {n}" for n in range(9))):
+        await runtime.process(**ANN, text=text)
+        await runtime.record_reply("c1", f"reply to {text}")
+    for shown in prompts[before + 1 :]:
+        assert shown.count("lamp") == 1
+        assert 'in earlier episodes: "lamp message number ' in shown
+    # In one topic each older message has its line.
+    assert ('earlier: "user: lamp message number 0"' in prompts[before]) == (before > USER_TURNS)
+    assert 'earlier: "user: and what of my kettle, please"' in prompts[-1]

@@ -33,9 +33,16 @@ def test_urls_are_understood(url: str, address: str) -> None:
     assert repr(SqlMessageStore(url)) == f"<SqlMessageStore {address}>"
 
 
-@pytest.mark.row("G4")
+@pytest.mark.row("G4", "M6")
 @pytest.mark.parametrize(
-    "url", ["mysql://u:s3cret@h/d", "postgresql+asyncpg://u:s3cret@h/d", "postgresql://u:s3cret@h:port/d", ""]
+    "url",
+    [
+        "mysql://u:s3cret@h/d",
+        "mongodb://u:s3cret@h/d",
+        "postgresql+asyncpg://u:s3cret@h/d",
+        "postgresql://u:s3cret@h:port/d",
+        "",
+    ],
 )
 def test_other_urls_are_refused_without_the_password(url: str) -> None:
     with pytest.raises(InputError, match=r"sqlite:///file\.db") as raised:
