@@ -173,9 +173,8 @@ def set_gate(
     gate = max(gate, estimated_gate(confidences, target_error))
     passed = passing(confidences, right, groups, gate, delta)
     reason = (
-        f"{certified.reason}; the gate is the one of least expected cost instead, against a language model "
-        f"taken to be right {LM_RIGHT:.0%} of the time, of those that hold {100 * target_error:g} % by the "
-        f"confidences: "
+        f"{certified.reason}; the gate is the one of least expected cost instead, of those that hold "
+        f"{100 * target_error:g} % by the confidences: "
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
     return passed._replace(reason=reason)

@@ -172,11 +172,13 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
         "test turns": ", ".join(
             f"{name} {evaluation.n}" for name, evaluation in state.systems.items() if evaluation
         ),
-        "budget spent": spending(spent, price),
     }
     if context.lm is not None:
-        facts["spent on this report's rows"] = spending(context.budget.since(before), price)
-        facts["price of the language model"] = price_in_words(recipe.lm, price)
+        facts |= {
+            "budget spent": spending(spent, price),
+            "spent on this report's rows": spending(context.budget.since(before), price),
+            "price of the language model": price_in_words(recipe.lm, price),
+        }
     for each in state.prompts.tried:
         score = "not scored" if each.score is None else f"{each.score:.3f} on {each.scored} turns of dev-A"
         facts[f"prompts {each.candidate.name}"] = "; ".join([score, *each.notes])
@@ -190,10 +192,8 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
             "`make bench` measures the language model"
         )
     for name, evaluation in state.systems.items():
-        if evaluation is None:
-            facts[name] = (
-                "not run: nothing to learn from, no language model, no candidate, or no budget left for it"
-            )
+        if evaluation is None and context.lm is not None:
+            facts[name] = "not run: nothing to learn from, no candidate, or no budget left for it"
     if context.previous is not None:
         facts["starts from"] = (
             f"{context.previous.manifest['name']}, {context.previous.manifest['sha256'][:12]}"
@@ -206,7 +206,11 @@ def report_facts(context: RunContext, state: RunState, before: Mapping[str, Any]
 def choosing(context: RunContext, state: RunState) -> Choosing:
     """How the local decider was trained, and the error bound of the gate."""
     local, delta = state.local, context.recipe.gates.delta
-    words = list(gate_words(local.confidence, delta)) if local.confidence is not None else []
+    words = (
+        list(gate_words(local.confidence, delta, context.lm is not None))
+        if local.confidence is not None
+        else []
+    )
     words += list(_lost_by_cascades(state))
     if state.refitted:
         words.append(
@@ -227,19 +231,20 @@ def choosing(context: RunContext, state: RunState) -> Choosing:
     )
 
 
-def gate_words(fitted: ConfidenceFit, delta: float) -> Iterator[str]:
-    """Sentences about the gate: which share of the turns that are decided locally is wrong.
+def gate_words(fitted: ConfidenceFit, delta: float, has_lm: bool) -> Iterator[str]:
+    """Sentences about the gate: which share of the turns that pass it, and are decided locally, is wrong.
 
     Args:
         fitted: The confidence and its gate.
         delta: Probability that the bound is too low.
+        has_lm: Whether the run has a language model, which decides the other turns.
     """
     passed = fitted.gate
-    left = 100 * (1 - passed.accepted / max(1, passed.n))
+    left = f", and {100 * (1 - passed.accepted / max(1, passed.n)):.0f} % are left to the language model"
     yield (
-        f"of the turns that are decided locally, {100 * passed.error:.1f} % are wrong by estimate; with "
+        f"of the turns that pass the gate, {100 * passed.error:.1f} % are wrong by estimate; with "
         f"{100 * (1 - delta):g} % confidence at most {100 * passed.bound:.1f} % ({passed.accepted} of {passed.n} "
-        f"judged turns pass the gate, and {left:.0f} % are left to the language model)"
+        f"judged turns pass{left if has_lm else ''})"
     )
     yield passed.reason
 

@@ -295,9 +295,9 @@ def test_dots_stand_where_their_values_are(written: Paths, data: Any) -> None:
     plot = next(
         one for one in re.findall(r"<svg.*?</svg>", text, re.DOTALL) if "All commands right, percent" in one
     )
-    places = [float(x) for x in re.findall(r'<circle class="dot" cx="([\d.]+)"', plot)]
+    places = [float(x) for x in re.findall(r'<circle class="dot" cx="([\d.]+)%"', plot)]
     spans = [
-        tuple(map(float, pair)) for pair in re.findall(r'class="whisker" x1="([\d.]+)" x2="([\d.]+)"', plot)
+        tuple(map(float, pair)) for pair in re.findall(r'class="whisker" x1="([\d.]+)%" x2="([\d.]+)%"', plot)
     ]
     held = [one["metrics"]["commands_exact"] for one in data["systems"][1:]]
     scale = (places[-1] - places[0]) / (held[-1]["value"] - held[0]["value"])

@@ -68,8 +68,6 @@ def test_a_gate_is_certified_or_says_what_it_is() -> None:
     # Half would be right from 0.5 on; the target error is held, by the confidences, from 0.9 on.
     assert 0.9 < gate.threshold < 0.95
     assert "of those that hold 5 % by the confidences" in gate.reason
-    assert (
-        "least expected cost instead, against a language model taken to be right 90% of the time"
-        in gate.reason
-    )
+    # Runs without a language model set a gate too.
+    assert "language model" not in gate.reason
     assert set_gate([0.5] * 20, [row._replace(right=False) for row in rows[:20]]).threshold > 1

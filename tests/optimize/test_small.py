@@ -51,7 +51,8 @@ def test_a_run_on_few_conversations_is_judged_on_all_of_them(taught: Any) -> Non
     words = " ".join(taught.result.report.choosing.words)
     assert "cannot certify 5 % at 90 %" in words
     assert "the gate is the one of least expected cost instead" in words
-    assert "of the turns that are decided locally, " in words
+    assert "of the turns that pass the gate, " in words
+    assert " % are left to the language model)" in words
 
 
 @pytest.mark.row("O5")

@@ -8,12 +8,12 @@ from typing import Any
 from jazzmine_dspy.eval.report import figures
 from jazzmine_dspy.eval.report.shown import (
     MARKS,
-    STAGE_NAMES,
     Column,
     Figure,
     Section,
     Table,
     figure,
+    first_of,
     listed,
     numbered,
     pointer,
@@ -26,6 +26,9 @@ def answers(data: dict[str, Any]) -> Sequence[Section]:
     """Who answered, what the shipped choice takes for what, and whether its confidence can be believed."""
     name, at = data["systems"][data["shipped"]]["name"], f"/systems/{data['shipped']}"
     pairs = numbered(data, f"{at}/confusions")
+    wrong, note = first_of(
+        [(place, one) for place, one in pairs if one["wanted"] != one["answered"]], _CONFUSIONS, "confusion"
+    )
     return (
         Section(
             f"Who answered: {name}",
@@ -35,13 +38,14 @@ def answers(data: dict[str, Any]) -> Sequence[Section]:
         ),
         Section(
             f"Confused flows: {name}",
+            note,
             key="Rows are expected flows, columns answered flows; the shade is the share of the row.",
             plots=figures.confusion("Expected and answered flows", [one for _, one in pairs]),
             beside=True,
             tables=[
                 listed(
                     "confusions",
-                    [(place, one) for place, one in pairs if one["wanted"] != one["answered"]][:_CONFUSIONS],
+                    wrong,
                     ("Wanted", "wanted"),
                     ("Answered", "answered"),
                     ("Turns", figure("n", "count")),
@@ -68,7 +72,7 @@ def _stage_costs(data: dict[str, Any]) -> Table:
             at,
             {
                 "name": system["name"],
-                "stage": STAGE_NAMES.get(stage, "Whole turn"),
+                "stage": stage.capitalize() or "Whole turn",
                 "at": f"usage/by_stage/{stage}" if stage else "usage",
                 "degraded": f"usage/by_stage/{stage}/degraded" if stage else "degraded",
             },
@@ -105,7 +109,7 @@ def _sources(data: dict[str, Any]) -> Table:
     rows = tuple(
         (
             system["name"],
-            STAGE_NAMES.get(stage, stage),
+            stage.capitalize(),
             source,
             figure(at + pointer("sources", stage, source), "share"),
             *(
@@ -124,8 +128,8 @@ def _sources(data: dict[str, Any]) -> Table:
 def _reliability(
     title: str, data: dict[str, Any], at: str, *, key: str, plot: str, table: str, heading: str
 ) -> Section:
-    """How sure against how often right, by bin; empty where there are no bins."""
-    bins = numbered(data, f"{at}/bins")
+    """How sure against how often right, by bin; empty under two bins."""
+    bins = found if (found := numbered(data, f"{at}/bins"))[1:] else []
     columns = (
         (heading, figure("confidence", "share")),
         ("Flows right, %", Figure("share", ("accuracy", "low", "high"))),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
+
+from jazzmine_dspy.eval.report.shown import counted, shown
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,17 @@ class Dot:
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places."""
+    """From values to places; ``low`` and ``high`` are those of the measure of a value."""
 
     low: float
     high: float
     start: float
     end: float
+    measure: Callable[[float], float] = float
 
     def __call__(self, value: float) -> float:
         """The place of a value; one beyond the range stands at its end."""
-        share = (value - self.low) / (self.high - self.low or 1.0)
+        share = (self.measure(value) - self.low) / (self.high - self.low or 1.0)
         return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
 
 
@@ -89,12 +91,32 @@ def front(points: Sequence[Dot]) -> list[Dot]:
     return found
 
 
-def stairs(points: Sequence[Dot]) -> list[Dot]:
-    """The points with a corner before each but the first: what can be had for a cost."""
-    steps = list(points[:1])
-    for point in points[1:]:
-        steps += [replace(point, value=steps[-1].value), point]
-    return steps
+def tick_labels(
+    scale: Scale, values: Sequence[float], text: Callable[[float], str], pixels: float = 1.0
+) -> list[tuple[float, str, str]]:
+    """Place, text and anchor of the labels that fit next to each other, from the last value on.
+
+    Args:
+        scale: Of the axis.
+        values: The ticks, in ascending order.
+        text: Label of a value.
+        pixels: Pixels of a unit of the scale, on the narrowest page.
+
+    Example:
+        >>> tick_labels(Scale(0, 100, 0, 100), [0, 1, 50, 100], "{:g}".format)
+        [(100.0, '100', 'end'), (50.0, '50', 'middle'), (1.0, '1', 'start')]
+    """
+    labels: list[tuple[float, str, str]] = []
+    edge = math.inf
+    for value in reversed(values):
+        x, words = scale(value), text(value)
+        half = 3.4 * len(words) / pixels
+        anchor = "start" if x - scale.start < half else "end" if scale.end - x < half else "middle"
+        start = x - {"start": 0.0, "middle": half, "end": 2 * half}[anchor]
+        if start + 2 * half < edge:
+            labels.append((x, words, anchor))
+            edge = start - 6 / pixels
+    return labels
 
 
 def named_places(
@@ -102,23 +124,31 @@ def named_places(
 ) -> list[tuple[Dot, float, float, str]]:
     """The points, the best last of all but the strong one, each with the place and the anchor of its name.
 
-    A name stands next to its point, moved up or down where another one is in its way.
+    A name stands next to its point, moved up or down where a dot or another name is in its way.
     """
     placed: list[tuple[Dot, float, float, str]] = []
-    taken: list[tuple[float, float, float]] = []
+    taken = [(across(point.x) - 8, across(point.x) + 8, up(point.value) + 4) for point in points]
     for point in sorted(points, key=lambda point: (not point.strong, -point.value)):
-        x, y, length = across(point.x), up(point.value) + 4, 6.6 * len(point.name)
-        right = x + 12 + length < width
-        start = x + 12 if right else x - 12 - length
-        for shift in (0, -15, 15, -30, 30, -45, 45):
-            if all(
-                abs(y + shift - other) > 13 or start > end or begin > start + length
-                for begin, end, other in taken
-            ):
-                y += shift
-                break
+        x, length = across(point.x), 6.6 * len(point.name)
+        spots = [
+            (start, up(point.value) + 4 + shift, anchor)
+            for shift in (0, -15, 15, -30, 30, -45, 45)
+            for start, anchor in ((x + 12, "start"), (x - 12 - length, "end"))
+            if start > across.start - 20 and start + length < width
+        ] or [(x + 12, up(point.value) + 4, "start")]
+        start, y, anchor = next(
+            (
+                spot
+                for spot in spots
+                if all(
+                    abs(spot[1] - other) > 13 or spot[0] > end or begin > spot[0] + length
+                    for begin, end, other in taken
+                )
+            ),
+            spots[0],
+        )
         taken.append((start, start + length, y))
-        placed.append((point, x + 12 if right else x - 12, y, "start" if right else "end"))
+        placed.append((point, start if anchor == "start" else start + length, y, anchor))
     return placed
 
 
@@ -126,27 +156,15 @@ _FASTEST = 0.01
 """Milliseconds at which a logarithmic scale begins."""
 
 
-def log10(milliseconds: float) -> float:
-    """The power of ten of a time."""
-    return math.log10(max(_FASTEST, milliseconds))
-
-
 def log_scale(rows: Sequence[tuple[str, str, float, float]], start: float, end: float) -> Scale:
     """A scale over whole powers of ten that holds the medians and the 95th percentiles of all rows."""
-    low = math.floor(log10(min(row[2] for row in rows)))
-    high = max(low + 1, math.ceil(log10(max(row[3] for row in rows) * 1.02)))
-    return Scale(low, high, start, end)
+    low = math.floor(_log10(min(row[2] for row in rows)))
+    high = max(low + 1, math.ceil(_log10(max(row[3] for row in rows) * 1.02)))
+    return Scale(low, high, start, end, _log10)
 
 
-def power_of_ten(power: float) -> str:
-    """A tick of a logarithmic scale, in milliseconds."""
-    return f"{10**power:g} ms"
-
-
-def short(milliseconds: float) -> str:
-    """A time with two digits that count."""
-    decimals = 0 if milliseconds >= 9.95 else 1 if milliseconds >= 0.95 else 2
-    return f"{milliseconds:,.{decimals}f}"
+def _log10(milliseconds: float) -> float:
+    return math.log10(max(_FASTEST, milliseconds))
 
 
 def _number(value: Any) -> Any:
@@ -160,15 +178,10 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
     trim_blocks=True,
 )
-_USED = (Scale, domain, front, log10, log_scale, named_places, percent, power_of_ten, short, stairs, ticks)
+_USED = (Scale, counted, domain, front, log_scale, named_places, percent, shown, tick_labels, ticks)
 TEMPLATES.globals |= {each.__name__: each for each in _USED}
 
 
 def draw(name: str, *given: Any, **named: Any) -> Markup:
-    """A plot, or another part of the page, by the name of its macro in ``charts.svg.j2``."""
-    return Markup(getattr(_plots(), name)(*given, **named))
-
-
-@functools.cache
-def _plots() -> Any:
-    return TEMPLATES.get_template("charts.svg.j2").module
+    """A plot, or another part of the page, by the name of its macro in ``charts.svg.j2``; may be empty."""
+    return Markup(getattr(TEMPLATES.get_template("charts.svg.j2").module, name)(*given, **named).strip())

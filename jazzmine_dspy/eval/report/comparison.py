@@ -12,6 +12,7 @@ from jazzmine_dspy.eval.report.shown import (
     Figure,
     Section,
     figure,
+    first_of,
     kind_of,
     label,
     listed,
@@ -90,16 +91,11 @@ def comparison(data: dict[str, Any]) -> Sequence[Section]:
         *(
             Section(
                 f"Turns {which} by {b}",
-                tables=[
-                    listed(
-                        f"comparison-{which}",
-                        numbered(data, f"/comparison/{which}")[:_MOST],
-                        *texts,
-                        texts=5,
-                    )
-                ],
+                note,
+                tables=[listed(f"comparison-{which}", turns, *texts, texts=5)],
             )
             for which in ("gained", "lost")
+            for turns, note in (first_of(numbered(data, f"/comparison/{which}"), _MOST, "turn"),)
         ),
     )
 

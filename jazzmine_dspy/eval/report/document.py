@@ -14,7 +14,7 @@ from jazzmine_dspy.eval.report import markdown
 from jazzmine_dspy.eval.report.charts import TEMPLATES
 from jazzmine_dspy.eval.report.model import Report, System
 from jazzmine_dspy.eval.report.sections import sections
-from jazzmine_dspy.eval.report.shown import DASH, HEADLINE, VERDICTS, resolve, shown
+from jazzmine_dspy.eval.report.shown import DASH, HEADLINE, VERDICTS, counted, resolve, shown
 from jazzmine_dspy.eval.wrong_turns import wrong_turns
 from jazzmine_dspy.models.errors import InputError
 
@@ -167,6 +167,10 @@ _NAMES = {
     "rewrite_token_f1": "rewrite\nF1, %",
     "unchanged_kept": "complete\nkept, %",
 }
+_LM_USAGE = {
+    "LM calls\na turn": ("lm_calls_per_turn", "calls"),
+    "prompt\ntokens": ("prompt_tokens_per_turn", "tokens"),
+}
 
 
 def terminal_table(report: Report) -> Table:
@@ -180,6 +184,7 @@ def terminal_table(report: Report) -> Table:
     from rich.text import Text
 
     data = document(report)
+    asks = any(one["usage"]["lm_calls_per_turn"] for one in data["systems"])
     table = Table(
         title=report.title,
         caption="below each figure its 95 % interval over conversations; none under 10 of them",
@@ -189,28 +194,34 @@ def terminal_table(report: Report) -> Table:
         caption_style="dim",
     )
     table.add_column("", overflow="fold", min_width=14)
-    for name in (*(_NAMES[name] for name in HEADLINE), "LM calls\na turn", "prompt\ntokens"):
+    for name in (*(_NAMES[name] for name in HEADLINE), *(_LM_USAGE if asks else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for index, system in enumerate(data["systems"]):
         style = "bold green" if index == data["shipped"] else ""
-        first = Text(system["name"], style=style)
-        first.append(f"\n{system['n']:,} turns", style="not bold dim")
-        for what in ("crashed", "degraded", "refused", "unanswered"):
-            if system[what]:
-                first.append(f"\n{system[what]} {what}", style="not bold red")
-        cells = [first]
-        for name in HEADLINE:
-            held = system["metrics"].get(name)
-            cell = Text(shown(held and held["value"], "share"), style=style)
-            if held and held["low"] is not None:
-                cell.append(
-                    f"\n{shown(held['low'], 'share')}-{shown(held['high'], 'share')}", style="not bold dim"
+        scores = [(system["metrics"].get(name), "share") for name in HEADLINE]
+        used = [
+            ({"value": system["usage"][name], "low": None}, kind) for name, kind in _LM_USAGE.values() if asks
+        ]
+        failed = [
+            (f"\n{system[what]} {what}", "red")
+            for what in ("crashed", "degraded", "refused", "unanswered")
+            if system[what]
+        ]
+        table.add_row(
+            Text.assemble((system["name"], style), (f"\n{counted(system['n'], 'turn')}", "dim"), *failed),
+            *(
+                Text.assemble(
+                    (shown(held and held["value"], kind), style),
+                    (
+                        f"\n{shown(held['low'], kind)}-{shown(held['high'], kind)}"
+                        if held and held["low"] is not None
+                        else "",
+                        "dim",
+                    ),
                 )
-            cells.append(cell)
-        usage = system["usage"]
-        cells.append(Text(shown(usage["lm_calls_per_turn"], "calls"), style=style))
-        cells.append(Text(shown(usage["prompt_tokens_per_turn"], "tokens"), style=style))
-        table.add_row(*cells)
+                for held, kind in (*scores, *used)
+            ),
+        )
     return table
 
 
@@ -222,6 +233,7 @@ def page(data: dict[str, Any]) -> str:
         sections=sections(data),
         resolve=resolve,
         shown=shown,
+        counted=counted,
         dash=DASH,
         verdicts=VERDICTS,
     )

@@ -10,38 +10,48 @@ from typing import Any
 from markupsafe import Markup
 
 from jazzmine_dspy.eval.reliability import CRASHED, NONE
-from jazzmine_dspy.eval.report.charts import Dot, domain, draw, percent
-from jazzmine_dspy.eval.report.shown import PANELS, STAGE_NAMES, bounded, by_source, explanation, label
+from jazzmine_dspy.eval.report.charts import Dot, domain, draw
+from jazzmine_dspy.eval.report.shown import (
+    PANELS,
+    bounded,
+    by_source,
+    counted,
+    explanation,
+    label,
+)
 
-EMPTY = Markup("")
-"""Where there is nothing to draw."""
-
-_OUTCOMES = (("right", "o-right"), ("wrong", "o-wrong"), ("degraded", "o-degraded"), ("crashed", "o-crashed"))
+_OUTCOMES = ("right", "wrong", "degraded", "crashed", "unanswered")
 _OTHERS = "(others)"
-_MOST = 24
+_MOST = 40
+_PANEL = 8
 
 
 def results(data: dict[str, Any]) -> Markup:
     """Systems next to their colours, and an interval plot for each headline metric that some system has."""
     systems = [(one["name"], _colour(data, place)) for place, one in enumerate(data["systems"])]
-    plots = {
-        metric: draw("dots", f"{label(metric)}, percent, by system", rows)
+    panels = [
+        draw(
+            "panel",
+            label(metric),
+            explanation(metric),
+            draw("dots", f"{label(metric)}, percent, by system", rows),
+        )
         for metric in PANELS
         if (rows := _dots(data, metric))
-    }
-    panels = [draw("panel", label(metric), explanation(metric), plot) for metric, plot in plots.items()]
-    return draw("legend", systems) + draw("panels", panels, "grid3")
+    ]
+    return draw("legend", systems if systems[1:] else ()) + draw("panels", panels, "grid3")
 
 
 def costs(data: dict[str, Any]) -> Markup:
-    """Prompt tokens per turn against quality."""
+    """Prompt tokens per turn against quality; nothing where no system sends any, or none can be compared."""
     panels: list[Markup] = []
     tokens = {one["name"]: one["usage"]["prompt_tokens_per_turn"] for one in data["systems"]}
     for metric in ("flow_set_exact", "commands_exact"):
         dots = [dot for dot in _dots(data, metric) if tokens[dot.name] is not None]
-        if points := [replace(dot, x=tokens[dot.name]) for dot in dots]:
-            title, up = f"{label(metric)} against prompt tokens per turn", f"{label(metric).lower()}, %"
-            plot = draw("scatter", title, points, "prompt tokens per turn", up)
+        points = [replace(dot, x=tokens[dot.name]) for dot in dots]
+        if len(points) > 1 and any(point.x for point in points):
+            title = f"{label(metric)} against prompt tokens per turn"
+            plot = draw("scatter", title, points, "prompt tokens per turn", f"{label(metric).lower()}, %")
             panels.append(draw("panel", label(metric), "", plot))
     return draw("panels", panels, "grid2")
 
@@ -68,28 +78,35 @@ def _colour(data: dict[str, Any], system: int) -> str:
 
 
 def outcomes(data: dict[str, Any]) -> Markup:
-    """Right, wrong, degraded and crashed turns of each system."""
+    """The turns of each system by outcome; nothing where no system has any."""
     rows = [
-        (one["name"], [(name, cls, one["outcomes"][name] / max(1, one["n"])) for name, cls in _OUTCOMES])
+        (
+            one["name"],
+            counted(one["n"], "turn"),
+            [(name, f"o-{name}", n / one["n"]) for name, n in parts.items()],
+        )
         for one in data["systems"]
-        if one["outcomes"]
+        if (parts := one["outcomes"]) and one["n"]
     ]
-    return draw("outcomes", draw("legend", _OUTCOMES), "Outcomes by system, percent of turns", rows)
+    seen = {name for _, _, parts in rows for name, _, share in parts if share}
+    legend = draw("legend", [(name, f"o-{name}") for name in _OUTCOMES if name in seen])
+    return legend + draw("shares", "Outcomes by system, percent of turns", rows) if rows else Markup()
 
 
 def gains(data: dict[str, Any]) -> Markup:
-    """Paired differences around zero."""
-    rows = [
-        _dot(f"{gain['name']} · {label(gain['metric']).lower()}", one, _verdict(one), "points")
-        for gain in data["gains"]
-        for one in (gain["difference"],)
-    ]
-    if not rows:
-        return EMPTY
-    ends = [end for row in rows for end in (row.value, row.low, row.high) if end is not None]
-    span = (min(1.05 * min(0.0, *ends), -0.02), 1.05 * max(0.05, *map(abs, ends)))
-    names = 40 + 6.4 * max(len(row.name) for row in rows)
-    return draw("compact", "Gains in points", rows, span, _points, names)
+    """Paired differences around zero, by metric; nothing where nothing was compared."""
+    panels: list[Markup] = []
+    for metric in dict.fromkeys(gain["metric"] for gain in data["gains"]):
+        rows = [
+            _dot(gain["name"], one, _verdict(one), "points")
+            for gain in data["gains"]
+            if (one := gain["difference"]) and gain["metric"] == metric
+        ]
+        ends = [end for row in rows for end in (row.value, row.low, row.high) if end is not None]
+        span = (min(1.05 * min(0.0, *ends), -0.02), 1.05 * max(0.05, *map(abs, ends)))
+        plot = draw("dots", f"Gains in points, {label(metric).lower()}", rows, span, _points)
+        panels.append(draw("panel", label(metric), "", plot))
+    return draw("panels", panels, "grid2")
 
 
 def _points(value: float) -> str:
@@ -104,24 +121,30 @@ def _verdict(one: dict[str, float]) -> str:
 
 
 def sources(data: dict[str, Any]) -> Markup:
-    """Who answered each stage of the shipped choice, and its latency by stage and source."""
+    """Who answered each stage of the shipped choice, and its latency by stage and source; nothing without a stage."""
     system = data["systems"][data["shipped"]]
     rows = [
-        (STAGE_NAMES.get(stage, stage), [(name, colour, shares[name]) for name, colour in by_source(shares)])
+        (
+            stage.capitalize(),
+            "",
+            [(name, colour, shares[name]) for name, colour in by_source(shares)],
+        )
         for stage, shares in system["sources"].items()
     ]
     times = [
-        (f"{STAGE_NAMES.get(stage, stage)} · {source}", colour, found[source]["p50"], found[source]["p95"])
+        (f"{stage.capitalize()} · {source}", colour, found[source]["p50"], found[source]["p95"])
         for stage, found in system["latency_by_source"].items()
         for source, colour in by_source(found)
     ]
-    plot = draw("shares", "Share of turns by source, percent", rows, 520, 100)
-    panels = [draw("panel", "Share of turns", "percent, by stage", plot)]
-    if times:
-        plot = draw("spans", "Latency by source", times)
-        panels.append(draw("panel", "Latency", "median · 95th percentile, logarithmic", plot))
+    panels = [
+        draw("panel", "Share of turns", "percent, by stage", draw("shares", "Share of turns by source, percent", rows)),
+        draw(
+            "panel", "Latency", "milliseconds: median · 95th percentile, logarithmic",
+            draw("spans", "Latency by source", times),
+        ),
+    ]  # fmt: skip
     answered = {name for shares in system["sources"].values() for name in shares}
-    return draw("legend", by_source(answered)) + draw("panels", panels, "grid2")
+    return draw("legend", by_source(answered)) + draw("panels", panels, "grid2") if times else Markup()
 
 
 def kinds(data: dict[str, Any]) -> Markup:
@@ -129,21 +152,33 @@ def kinds(data: dict[str, Any]) -> Markup:
     metrics = data["systems"][data["shipped"]]["metrics"].items()
     scores = [(name.removeprefix("command_f1/"), one) for name, one in metrics if "command_f1/" in name]
     dots = [
-        replace(dot := _dot(name, one, "ship", "share"), text=f"{dot.text} n = {one['n']}")
+        replace(dot := _dot(name, one, "ship", "share"), text=f"{dot.text}, {counted(one['n'], 'turn')}")
         for name, one in sorted(scores, key=lambda pair: -pair[1]["n"])
     ]
-    return draw("compact", "F1 by kind of command, percent", dots, domain(dots), percent) if dots else EMPTY
+    panels = [
+        draw(
+            "panel",
+            "",
+            "",
+            draw("dots", "F1 by kind of command, percent", dots[at : at + _PANEL], domain(dots)),
+        )
+        for at in range(0, len(dots), _PANEL)
+    ]
+    return draw("panels", panels, "grid2")
 
 
 def learning(data: dict[str, Any]) -> Markup:
-    """The score against the number of labelled conversations, with its interval."""
+    """The score against the number of labelled conversations, with its interval; nothing for one number."""
     points = [_dot("", one["score"], "ship", "share", x=one["conversations"]) for one in data["learning"]]
     title = "Score by number of labelled conversations, percent"
-    return draw("learning", title, points) if points else EMPTY
+    return draw("learning", title, points) if points[1:] else Markup()
 
 
 def confusion(title: str, pairs: Sequence[Mapping[str, Any]]) -> Markup:
-    """Expected and answered flows: the most frequent ones, rare ones as one; (none) and (crashed) last."""
+    """Expected and answered flows: the most frequent ones, rare ones as one; (none) and (crashed) last.
+
+    Nothing where each answer is the expected one.
+    """
     seen: Counter[str] = Counter()
     for one in pairs:
         seen.update(dict.fromkeys({one["wanted"], one["answered"]}, one["n"]))
@@ -157,9 +192,10 @@ def confusion(title: str, pairs: Sequence[Mapping[str, Any]]) -> Markup:
         totals[wanted] += one["n"]
     columns = [name for name in names if name != CRASHED or any(key[1] == CRASHED for key in counts)]
     rows = [name for name in names if totals[name]]
-    return draw("confusion", title, rows, columns, counts, totals) if pairs else EMPTY
+    wrong = any(one["wanted"] != one["answered"] for one in pairs)
+    return draw("confusion", title, rows, columns, counts, totals) if wrong else Markup()
 
 
 def reliability(title: str, bins: Sequence[Mapping[str, float]]) -> Markup:
-    """How sure against how often right."""
-    return draw("reliability", title, bins) if bins else EMPTY
+    """How sure against how often right; nothing for one bin, which no curve goes through."""
+    return draw("reliability", title, bins) if bins[1:] else Markup()

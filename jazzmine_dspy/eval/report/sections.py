@@ -20,6 +20,7 @@ from jazzmine_dspy.eval.report.shown import (
     Table,
     explanation,
     figure,
+    first_of,
     kind_of,
     label,
     listed,
@@ -28,11 +29,15 @@ from jazzmine_dspy.eval.report.shown import (
     pointer,
     prompt_changes,
     score,
+    without_silent,
 )
 
 PARTS = {"place": "Where the turn stands", "command": "Wanted command", "flow": "Flow, started or running"}
-_SHARES = {"conversations": "all turns right", "ends_right": "end right"}
-_FIRST_ERRORS = 20
+_SHARES = {"conversations": "conversations: all turns right", "ends_right": "conversations: end right"}
+_AFTER = {
+    "right": "turns after a first error right",
+    "right_apart": "turns after a first error right, without that error",
+}
 _WRONG = 50
 
 
@@ -56,7 +61,11 @@ def sections(data: dict[str, Any]) -> list[Section]:
         _wrong(data),
         _changes(data),
     )
-    return [section for section in every if not section.empty]
+    told = (
+        section._replace(tables=[without_silent(data, table) for table in section.tables])
+        for section in every
+    )
+    return [section for section in told if not section.empty]
 
 
 def _results(data: dict[str, Any]) -> Sequence[Section]:
@@ -93,8 +102,8 @@ def _results(data: dict[str, Any]) -> Sequence[Section]:
             plots=figures.costs(data),
         ),
         Section(
-            "Right, wrong, degraded, crashed",
-            "A turn is right if its flows and all its commands are right. Outages are counted separately.",
+            "Outcomes",
+            "A turn is right if its flows and all its commands are right.",
             plots=figures.outcomes(data),
             tables=[
                 listed(
@@ -136,7 +145,8 @@ def _results(data: dict[str, Any]) -> Sequence[Section]:
             tables=[
                 listed(
                     "candidates",
-                    numbered(data, "/candidates"),
+                    # One program alone says nothing about a choice.
+                    numbered(data, "/candidates") if data["candidates"][1:] else (),
                     ("Program", "name"),
                     ("Verdict", lambda row: "ships" if row["ships"] else "not chosen"),
                     ("Why", "why"),
@@ -159,7 +169,8 @@ def _results(data: dict[str, Any]) -> Sequence[Section]:
             tables=[
                 listed(
                     "learning",
-                    numbered(data, "/learning"),
+                    # One number of conversations says nothing about more of them.
+                    numbered(data, "/learning") if data["learning"][1:] else (),
                     ("Labelled conversations", figure("conversations", "count")),
                     ("Score, %", score("score")),
                     ("Turns", figure("score/n", "count")),
@@ -196,7 +207,12 @@ def _kinds(data: dict[str, Any]) -> Sequence[Section]:
                 ),
             ],
         ),
-        Section("Every metric", "In percent, except the sentiment error.", tables=[_all_metrics(data)]),
+        Section(
+            "Every metric",
+            "In percent, except the sentiment error. A metric is scored on the turns that it can be scored on; where "
+            "the systems differ in their number, it is the largest.",
+            tables=[_all_metrics(data)],
+        ),
     )
 
 
@@ -238,18 +254,14 @@ def _further(data: dict[str, Any]) -> Sequence[Section]:
     """Whole conversations with the program's own state."""
     replay = data.get("replay") or {"shares": {}, "after_first_error": {"turns": 0}, "first_errors": {}}
     after = "/replay/after_first_error"
-    conversations: list[tuple[Cell, ...]] = [
-        (f"conversations: {words}", score(f"/replay/shares/{name}"), figure("/replay/conversations", "count"))
+    rows: list[tuple[Cell, ...]] = [
+        (words, score(f"/replay/shares/{name}"), figure("/replay/conversations", "count"), "")
         for name, words in _SHARES.items()
         if name in replay["shares"]
     ]
-    conversations += [
-        (
-            f"turns after a first error right{words}",
-            figure(f"{after}/{key}", "share"),
-            figure(f"{after}/turns", "count"),
-        )
-        for key, words in (("right", ""), ("right_apart", ", without that error"))
+    rows += [
+        (words, figure(f"{after}/{key}", "share"), "", figure(f"{after}/turns", "count"))
+        for key, words in _AFTER.items()
         if replay["after_first_error"]["turns"]
     ]
     first = [
@@ -260,26 +272,26 @@ def _further(data: dict[str, Any]) -> Sequence[Section]:
             "Whole conversations",
             "The messages are those of the dataset; the program continues from its own state. A turn is right if its "
             "state is the one that the labels lead to.",
-            tables=[Table("replay", ("", "Share, %", "Of"), tuple(conversations))],
+            tables=[Table("replay", ("What", "Share, %", "Conversations", "Turns"), tuple(rows))],
         ),
         Section(
             "Where conversations go wrong first",
             "Parts of the state that were wrong, by conversation.",
-            tables=[Table("replay-first", ("What", "Conversations"), tuple(first[:_FIRST_ERRORS]))],
+            tables=[Table("replay-first", ("What", "Conversations"), tuple(first))],
         ),
     )
 
 
 def _wrong(data: dict[str, Any]) -> Section:
     """Turns that the shipped choice decides wrongly."""
-    turns = numbered(data, "/wrong")
+    turns, note = first_of(numbered(data, "/wrong"), _WRONG, "turn", " with a wrong flow or command")
     return Section(
         f"Wrong turns: {data['systems'][data['shipped']]['name']}",
-        f"{len(turns)} turns with a wrong flow or command; at most {_WRONG} are shown, report.json has all.",
+        note,
         tables=[
             listed(
                 "wrong",
-                turns[:_WRONG],
+                turns,
                 ("Message", "message"),
                 ("State", "state"),
                 ("Expected", "expected"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 DASH = "\u2013"
@@ -47,7 +47,6 @@ MARKS = {True: "kept", False: "dropped"}
 """What is said of one of several choices."""
 
 _SOURCES = ("rule", "local", "lm", "cache", "fallback")
-STAGE_NAMES = {"enhance": "Enhance", "select": "Select", "understand": "Understand"}
 
 
 def by_source(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -116,6 +115,16 @@ def shown(value: Any, kind: str) -> str:
         "money": lambda: f"{value:.6f}",
     }
     return forms[kind]()
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> counted(1, "turn"), counted(1200, "turn")
+        ('1 turn', '1,200 turns')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def bounded(held: Mapping[str, float | None], kind: str) -> str:
@@ -235,8 +244,7 @@ class Section(NamedTuple):
     @property
     def empty(self) -> bool:
         """Whether there is nothing to show."""
-        rows = any(table.rows for table in self.tables)
-        return not (self.plots or self.words or self.lines or rows)
+        return not (self.plots or self.words or self.lines or any(table.rows for table in self.tables))
 
 
 def listed(
@@ -252,6 +260,37 @@ def listed(
     """
     rows = tuple(tuple(_placed(column, at, item) for _, column in columns) for at, item in items)
     return Table(name, tuple(heading for heading, _ in columns), rows, **more)
+
+
+def first_of(items: Sequence[Any], most: int, noun: str, which: str = "") -> tuple[Sequence[Any], str]:
+    """The first items, and a sentence about how many of all these are.
+
+    Example:
+        >>> first_of("abc", 2, "turn", " gained"), first_of("a", 2, "turn")
+        (('ab', 'The first 2 of 3 turns gained; report.json has all.'), ('a', '1 turn.'))
+    """
+    every = f"{counted(len(items), noun)}{which}"
+    return items[:most], f"{every}." if len(
+        items
+    ) <= most else f"The first {most} of {every}; report.json has all."
+
+
+def without_silent(data: dict[str, Any], table: Table) -> Table:
+    """The table without the columns in which no row has a text, a value, or a number above zero of what is counted."""
+
+    def tells(cell: Cell) -> bool:
+        if isinstance(cell, str):
+            return cell not in ("", DASH)
+        value = resolve(data, cell.paths[0])
+        return bool(value) if cell.kind in ("count", "calls", "tokens", "money") else value is not None
+
+    kept = [at for at in range(len(table.header)) if not at or any(tells(row[at]) for row in table.rows)]
+    return replace(
+        table,
+        header=tuple(table.header[at] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
+        texts=sum(at < table.texts for at in kept),
+    )
 
 
 def _placed(column: Column, at: str, item: dict[str, Any]) -> Cell:
