@@ -44,7 +44,7 @@ def test_the_pin_ends_below_the_next_release() -> None:
 def test_an_adapter_that_is_configured_is_used_or_refused_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(adapter, "_refused", set())
+    monkeypatch.setattr(adapter, "_refused", {type(adapter.DEFAULT_CONFIG.adapter)})
 
     class Mine(adapter.DecisionAdapter):
         """A subclass of ours."""
