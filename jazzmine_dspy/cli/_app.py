@@ -141,8 +141,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    # Neither a price list nor telemetry is wanted; a value that the user has set stays.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # No telemetry; a value that the user has set stays.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 

@@ -281,12 +281,12 @@ class DatasetStats(Value):
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
     """Count what a dataset holds. The test part is counted, its texts are not shown."""
-    held = {role: [c for c in dataset.conversations if dataset.roles[c.id] == role] for role in ROLES}
+    by_role = {role: [c for c in dataset.conversations if dataset.roles[c.id] == role] for role in ROLES}
     return DatasetStats(
         name=dataset.name,
         fingerprint=dataset.fingerprint,
         total=_count(dataset.conversations),
-        roles={role: _count(conversations) for role, conversations in held.items() if conversations},
+        roles={role: _count(conversations) for role, conversations in by_role.items() if conversations},
     )
 
 

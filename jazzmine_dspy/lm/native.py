@@ -96,7 +96,6 @@ class OllamaEngine(NativeEngine):
         settings = (
             {"api_base": re.sub("/(?:v1|api)/?$", "", str(address)), "base_url": None} if address else {}
         )
-        # Else LiteLLM fetches a list of prices from the network as it is imported.
         # Not that of the base: LiteLLM would ask the server what the model supports.
         self.lm = lm.copy(model=f"ollama_chat/{lm.model.partition('/')[2]}", engine="litellm", **settings)
 

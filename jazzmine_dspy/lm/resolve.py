@@ -120,7 +120,6 @@ def _known(provider: str) -> bool:
     spelled = {spelling for each in registered_providers() for spelling in each.definition.spellings}
     if provider in LITELLM_PROVIDER_PREFIXES or provider in spelled or lookup(provider) is not None:
         return True
-    # Otherwise LiteLLM fetches a price list from the network as it is imported, which takes seconds.
     try:
         from litellm.types.utils import LlmProviders
     except ImportError:

@@ -62,7 +62,7 @@ def language_tag(locale: str) -> str:
         >>> language_tag("DE_at"), language_tag("zh-hans")
         ('de-AT', 'zh-Hans')
     """
-    language, *parts = re.split("[-_]", locale)
+    language, *parts = locale.replace("_", "-").split("-")
     return "-".join([language.lower(), *(part.upper() if len(part) == 2 else part.title() for part in parts)])
 
 
@@ -134,7 +134,7 @@ def checked_texts(texts: Any) -> dict[str, dict[str, str]]:
 
 
 def _is_tag(language: str) -> bool:
-    first, *parts = re.split("[-_]", language)
+    first, *parts = language.replace("_", "-").split("-")
     named = first.isalpha() and 2 <= len(first) <= 3
     return language.isascii() and named and all(part.isalnum() and len(part) <= 8 for part in parts)
 

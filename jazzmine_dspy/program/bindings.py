@@ -144,8 +144,6 @@ def make_ready(lm: dspy.BaseLM) -> None:
         asked, engine = unwrap(configure_for_provider(lm))
         native = not isinstance(engine, str) or bool(select_backend(asked).native)
     if not native:
-        # Else it fetches a list of prices from the network as it is imported.
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         # Not told by sys.modules: another thread may be importing it, and is waited for here.
         with suppress(ImportError):
             importlib.import_module("litellm")

@@ -139,21 +139,21 @@ async def read_history(
     loaded: list[Message] = []
     for read in (each * user_turns for each in HISTORY_READ):
         loaded = list(await messages.get_immediate_context(conversation_id, read, exclude=exclude))
-        turns = sum(message.role is MessageRole.USER for message in loaded)
-        if len(loaded) < read or turns >= user_turns:
+        if len(loaded) < read or sum(one.role is MessageRole.USER for one in loaded) >= user_turns:
             break
     if len(loaded) == read:
         known = {message.id for message in loaded}
         first = await messages.get_messages_by_conversation_id(conversation_id, limit=OPENING_READ)
         system = (m for m in first if m.role is MessageRole.SYSTEM and m.id not in known)
         loaded = [*(message for message in system if not message.is_flagged), *loaded]
-    lines = {
-        number: episode_line(list(group))
+    episodes = {
+        number: line
         for number, group in itertools.groupby(loaded, key=lambda message: message.episode_id)
+        if (line := episode_line(list(group)))
     }
-    same_topic = [message for message in loaded if message.episode_id == loaded[-1].episode_id]
-    current, summaries = prune(loaded, user_turns=user_turns)[0], prune(same_topic, user_turns=user_turns)[1]
-    return ReadHistory(current, summaries, {number: line for number, line in lines.items() if line})
+    current, _ = prune(loaded, user_turns=user_turns)
+    _, summaries = prune([m for m in loaded if m.episode_id == loaded[-1].episode_id], user_turns=user_turns)
+    return ReadHistory(current, summaries, episodes)
 
 
 async def resume_counting(state: WorkingMemory, messages: MessageStore) -> None:

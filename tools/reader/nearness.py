@@ -40,13 +40,13 @@ class Pairs:
 
     def __init__(self, drawers: list[Drawer], recorded: list[Registry], rng: random.Random) -> None:
         self.drawers, self.rng = drawers, rng
-        self.said: list[tuple[dict[str, Any], dict[str, list[str]]]] = []
+        self.registries: list[tuple[dict[str, Any], dict[str, list[str]]]] = []
         for registry in recorded:
             texts: dict[str, list[str]] = {}
             for turn in registry.turns:
                 if len(turn.starts) == 1:
                     texts.setdefault(turn.starts[0], []).append(turn.text)
-            self.said.append((registry.flows, texts))
+            self.registries.append((registry.flows, texts))
         self.words = tokenizer()
         self.words.enable_padding()
         self.words.enable_truncation(48)
@@ -59,8 +59,8 @@ class Pairs:
         flows: list[str] = []
         for _ in range(DOMAINS):
             first = len(flows)
-            if self.said and rng.random() < 0.125:
-                definitions, texts = rng.choice(self.said)
+            if self.registries and rng.random() < 0.125:
+                definitions, texts = rng.choice(self.registries)
                 names = list(definitions)
                 for name in rng.choices(list(texts), k=EACH):
                     messages.append(rng.choice(texts[name]))

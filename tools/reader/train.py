@@ -59,7 +59,7 @@ def losses(batch: Batch, logits: dict[str, Tensor]) -> dict[str, Tensor]:
     wanted = t["flow"][..., 0] * mask
     wanted = torch.cat([(wanted.sum(1, keepdim=True) == 0).float(), wanted], 1)
     start = -(choice * wanted).sum(1) / wanted.sum(1)
-    # What a message would give to a flow that it does not concern is not asked.
+    # Slots of flows that a message does not concern do not count: whether a flow starts is another head's answer.
     owners = torch.tensor([card.flow for card in batch.cards])
     concerned = (t["flow"][..., :2].amax(-1) > 0) | (batch.inputs["flags"][..., 0] > 0)
     of_flow = torch.zeros(mask.shape[0], int(owners.max()) + 1).index_reduce_(

@@ -129,7 +129,7 @@ def _reliability(
     title: str, data: dict[str, Any], at: str, *, key: str, plot: str, table: str, heading: str
 ) -> Section:
     """How sure against how often right, by bin; empty under two bins."""
-    bins = found if (found := numbered(data, f"{at}/bins"))[1:] else []
+    bins = every if len(every := numbered(data, f"{at}/bins")) > 1 else []
     columns = (
         (heading, figure("confidence", "share")),
         ("Flows right, %", Figure("share", ("accuracy", "low", "high"))),

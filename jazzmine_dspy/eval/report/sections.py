@@ -61,11 +61,11 @@ def sections(data: dict[str, Any]) -> list[Section]:
         _wrong(data),
         _changes(data),
     )
-    told = (
+    with_values = (
         section._replace(tables=[without_silent(data, table) for table in section.tables])
         for section in every
     )
-    return [section for section in told if not section.empty]
+    return [section for section in with_values if not section.empty]
 
 
 def _results(data: dict[str, Any]) -> Sequence[Section]:

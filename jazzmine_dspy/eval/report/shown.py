@@ -269,10 +269,8 @@ def first_of(items: Sequence[Any], most: int, noun: str, which: str = "") -> tup
         >>> first_of("abc", 2, "turn", " gained"), first_of("a", 2, "turn")
         (('ab', 'The first 2 of 3 turns gained; report.json has all.'), ('a', '1 turn.'))
     """
-    every = f"{counted(len(items), noun)}{which}"
-    return items[:most], f"{every}." if len(
-        items
-    ) <= most else f"The first {most} of {every}; report.json has all."
+    every, cut = f"{counted(len(items), noun)}{which}", len(items) > most
+    return items[:most], f"The first {most} of {every}; report.json has all." if cut else f"{every}."
 
 
 def without_silent(data: dict[str, Any], table: Table) -> Table:

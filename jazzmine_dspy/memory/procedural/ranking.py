@@ -42,7 +42,7 @@ class RecallSettings(NamedTuple):
 
 
 DEFAULT = RecallSettings()
-"""How recall ranks if nothing else is said."""
+"""The default settings of recall."""
 
 
 def check(settings: RecallSettings) -> RecallSettings:

@@ -213,12 +213,16 @@ def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
                 rounds = list(holdouts(context, train, whole))
             else:
                 rounds = [(whole, [turn.example for turn in local.evaluation.turns])]
+        except Exception as error:
+            context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
+            continue
+        try:
             evaluations = [
                 evaluate_within(context, f"judge {name}", each, holdout, judge_lm=True, deadline=SECONDS)
                 for each, holdout in rounds
                 if holdout
             ]
-        except Exception as error:
+        except LMUnansweredError as error:
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
         turns = tuple(

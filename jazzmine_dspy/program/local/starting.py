@@ -290,8 +290,6 @@ def two_wishes(state: TurnState, judge: Judge, threshold: float = _WISH_LIKELY) 
 _LEAST_SHARE = 1e-4
 """Least probability that counts, so that no estimate alone rules a flow out."""
 
-_POOLED = "likeliest flow by the head and by the flows' texts"
-
 
 def pooled(
     output: SelectionOutput, estimate: Starts | None, weight: float, learnt: Collection[str] | None
@@ -341,7 +339,8 @@ def pooled(
     if flows != output.flows and flows and output.flows and (learnt is None or best in learnt):
         # Which of the learnt flows it is, the head knows better.
         return output
-    reason = output.reason if flows == output.flows else _POOLED if flows else "no flow is likely"
+    new = "likeliest flow by the head and by the flows' texts" if flows else "no flow is likely"
+    reason = output.reason if flows == output.flows else new
     return output._replace(flows=flows, confidence=share, ranking=ranking, reason=reason)
 
 

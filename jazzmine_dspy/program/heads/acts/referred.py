@@ -1,5 +1,5 @@
-"""Values that a message does not say as they are: one said before, the held one with another part, or a value in the
-wrong form, which the slot refuses with a reason."""
+"""Values that a message only refers to: an earlier one, the present one with a new part, or one in a form that the slot
+refuses with a reason."""
 
 from __future__ import annotations
 
