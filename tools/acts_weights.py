@@ -31,7 +31,7 @@ from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program import starts as shipped_starts
 from jazzmine_dspy.program.heads import options as shipped_options
-from jazzmine_dspy.program.heads.acts import bank, fit, shipped
+from jazzmine_dspy.program.heads.acts import bank, fit, model
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -66,7 +66,7 @@ def _fit() -> None:
     examples = [head_example(program, each) for each in labelled]
     # These turns are of flows that the head never saw: nothing was fitted on them.
     head = fit.measured(head, examples, head.scores(fit.labelled_rows(examples).shown))
-    target = Path(shipped.__file__).with_name(shipped.WEIGHTS)
+    target = Path(model.__file__).with_name(model.WEIGHTS)
     state = head.to_state()
     metadata = {
         "head": canonical_json(state.settings),
@@ -75,7 +75,7 @@ def _fit() -> None:
         "practice": sha256_of(PRACTICE),
     }
     target.write_bytes(save(state.arrays, metadata))
-    source = Path(shipped.__file__)
+    source = Path(model.__file__)
     told = re.sub(r'SHIPPED = "\w+"', f'SHIPPED = "{head.fingerprint}"', source.read_text("utf-8"))
     source.write_text(told, "utf-8")
     print(f"{target}: {target.stat().st_size:,} bytes; {head.sure}")

@@ -28,7 +28,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmarks"))
 
 from marked_block import filled
-from understanding import gate, latency, public, recorded, values, with_lm, without
+from understanding import deciding, gate, latency, public, recorded, values, with_lm, without
 from understanding.figures import Figure, block
 from understanding.ground import Ground
 from understanding.programs import Programs
@@ -135,6 +135,7 @@ def _facts(options: argparse.Namespace, ground: Ground) -> str:
 
 SECTIONS: dict[str, Section] = {
     "without": lambda ground, options: without.figures(ground, options.programs),
+    "deciding": lambda ground, options: deciding.figures(ground, options.programs),
     "values": lambda ground, _: values.figures(ground),
     "gate": lambda ground, options: gate.figures(ground, options.programs),
     "sgd": lambda ground, options: public.sgd(ground, options.programs),

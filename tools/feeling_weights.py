@@ -20,7 +20,7 @@ from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.optimize.local.feeling import fit_feeling
 from jazzmine_dspy.program import finish
-from jazzmine_dspy.program.heads.acts.shipped import WEIGHTS
+from jazzmine_dspy.program.heads.acts.model import WEIGHTS
 from jazzmine_dspy.program.heads.feeling import head
 from jazzmine_dspy.program.local import decider
 from jazzmine_dspy.program.policy import Policy

@@ -32,7 +32,7 @@ from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.optimize.confidence import ConfidenceRow, confidence_rows, fit, out_of_fold, set_gate
 from jazzmine_dspy.program import turn_confidence
-from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
+from jazzmine_dspy.program.heads.acts.model import SHIPPED
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.program.turn_confidence import TurnConfidence, features_of

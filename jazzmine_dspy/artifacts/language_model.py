@@ -54,8 +54,7 @@ def with_language_model(
         policy = "cascade"
     program = program if policy in (None, "shipped") else program.with_policy(policy)
     asks = bool(program.active_predictors())
-    wanted = compiled_for if given is None and lm == COMPILED and asks else given
-    if wanted is None:
+    if (wanted := compiled_for if given is None and lm == COMPILED and asks else given) is None:
         if asks and lm is not None and dspy.settings.lm is None:
             log.warning(
                 "program %r uses a language model and none is bound, so its decisions are degraded: pass lm=… to "

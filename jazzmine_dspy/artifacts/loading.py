@@ -101,10 +101,9 @@ def load_with_manifest(
         return Loaded(with_language_model(program, manifest, lm, policy), manifest, Path(BASE))
     folder = find(path)
     manifest, files = read_checked(folder)
-    registry = _registry(flows, files, folder, manifest.get("agent_id", ""))
-    program = _program(registry, files, folder)
+    program = _program(_registry(flows, files, folder, manifest.get("agent_id", "")), files, folder)
     # A file that the manifest does not name has no hash that could vouch for it, and is not among these.
-    bind_heads(program, files)
+    _bind_heads(program, files)
     if bind:
         examples = [
             {"text": text, "flow": flow, "conversation": conversation}
@@ -229,7 +228,7 @@ def heads_to_files(program: TurnProgram) -> dict[str, bytes]:
     return {**files, LEARNT: states_to_bytes(learnt)} if learnt else files
 
 
-def bind_heads(program: TurnProgram, files: Mapping[str, bytes]) -> None:
+def _bind_heads(program: TurnProgram, files: Mapping[str, bytes]) -> None:
     """Bind the heads and the deciders that an artefact's files hold.
 
     Raises:
@@ -313,8 +312,11 @@ def bind_recall(
         known = [item for item in examples or [] if item["flow"] in program.registry]
         texts = [(item["text"], item["flow"], item.get("conversation", "")) for item in known]
         settings = recall_settings(program.policy.recall)
-        index = FlowIndex(program.registry, model, examples=texts, settings=settings)
-        program.bind(embedder=model, recall=index, warm=warm)
+        program.bind(
+            embedder=model,
+            recall=FlowIndex(program.registry, model, examples=texts, settings=settings),
+            warm=warm,
+        )
     except EmbeddingError as error:
         log.warning("no embedder is bound: %s", format_error(error))
 
@@ -337,6 +339,8 @@ def recall_settings(numbers: Mapping[str, float]) -> RecallSettings:
 
 def recall_numbers(settings: RecallSettings) -> dict[str, float]:
     """The inverse of :func:`recall_settings`; empty for the defaults."""
-    if settings == type(settings)():
-        return {}
-    return {name: float(value) for name, value in settings._asdict().items()}
+    return (
+        {}
+        if settings == type(settings)()
+        else {name: float(value) for name, value in settings._asdict().items()}
+    )

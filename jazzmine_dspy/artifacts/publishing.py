@@ -58,10 +58,10 @@ def download(address: str) -> Path:
     """
     if address.startswith("models:/"):
         _check_address(address)
-    with client_of(None, address) as client:
+    with _client_of(None, address) as client:
         from mlflow.artifacts import download_artifacts
 
-        source, uri = address, store_uri()
+        source, uri = address, _store_uri()
         if address.startswith("models:/"):
             from mlflow.store.artifact.utils.models import get_model_name_and_version
 
@@ -90,7 +90,7 @@ def _check_address(address: str) -> None:
     )  # fmt: skip
 
 
-def store_uri(uri: str | None = None) -> str:
+def _store_uri(uri: str | None = None) -> str:
     """Of the server or store that is meant: the named one, MLflow's own setting, or the project's."""
     import mlflow
 
@@ -132,8 +132,7 @@ def experiment_of(
         place: URI for the artefacts of a new one; None leaves it to the server.
         note: Receives a line if the experiment is restored.
     """
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
+    if (experiment := client.get_experiment_by_name(name)) is None:
         return str(client.create_experiment(name, place))
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
@@ -142,7 +141,7 @@ def experiment_of(
 
 
 @contextlib.contextmanager
-def client_of(uri: str | None, what: str) -> Iterator[Any]:
+def _client_of(uri: str | None, what: str) -> Iterator[Any]:
     """MLflow's client; whatever it raises is told as a fault of the registry.
 
     Raises:
@@ -154,8 +153,7 @@ def client_of(uri: str | None, what: str) -> Iterator[Any]:
         raise ArtifactError(
             "MLflow is not installed", where=what[:200], remedy="Install the extra 'optimize'."
         ) from error
-    chosen = store_uri(uri)
-    if chosen == f"sqlite:///{STORE.resolve() / 'mlflow.db'}":
+    if (chosen := _store_uri(uri)) == f"sqlite:///{STORE.resolve() / 'mlflow.db'}":
         STORE.mkdir(parents=True, exist_ok=True)
     try:
         yield mlflow.MlflowClient(tracking_uri=chosen, registry_uri=chosen)
@@ -208,16 +206,19 @@ def publish(program: str | Path, name: str, *, alias: str | None = None, uri: st
     folder = find(program)
     manifest, _ = read_checked(folder)
     first_line = str(manifest.get("first_line") or "")
-    with client_of(uri, name) as client:
+    with _client_of(uri, name) as client:
         from mlflow.exceptions import MlflowException
 
         with contextlib.suppress(MlflowException):  # it is there
             client.create_registered_model(name)
         ours = f"sqlite:///{STORE.resolve() / 'mlflow.db'}"
-        place = (STORE.resolve() / "artifacts").as_uri() if store_uri(uri) == ours else None
+        place = (STORE.resolve() / "artifacts").as_uri() if _store_uri(uri) == ours else None
         experiment = experiment_of(client, manifest["name"], place)
-        tags = {"kind": "publication", "jazzmine.program": manifest["sha256"]}
-        run = client.create_run(experiment, run_name=f"publish {name}", tags=tags)
+        run = client.create_run(
+            experiment,
+            run_name=f"publish {name}",
+            tags={"kind": "publication", "jazzmine.program": manifest["sha256"]},
+        )
         client.log_artifacts(run.info.run_id, str(folder), _FOLDER)
         client.set_terminated(run.info.run_id)
         made = client.create_model_version(

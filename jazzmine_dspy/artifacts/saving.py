@@ -80,13 +80,15 @@ def save(
         "examples.jsonl": "".join(canonical_json(dict(example)) + "\n" for example in examples).encode(),
         **heads_to_files(program),
     }
-    said = {
-        "name": name or folder.resolve().name,
-        "agent_id": program.registry.agent_id,
-        "flows": program.registry.checksum,
-        **(_known(program) if facts is None else facts),
-    }
-    files[MANIFEST] = manifest_of(files, said)
+    files[MANIFEST] = manifest_of(
+        files,
+        {
+            "name": name or folder.resolve().name,
+            "agent_id": program.registry.agent_id,
+            "flows": program.registry.checksum,
+            **(_known(program) if facts is None else facts),
+        },
+    )
     files["run.json"] = pretty(dict(run or {}))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import shlex
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,7 +18,7 @@ from jazzmine_dspy.cli._output import output, table
 from jazzmine_dspy.cli._program_options import Opened, open_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from jazzmine_dspy.datasets import Dataset, Example
     from jazzmine_dspy.eval import Comparison, Evaluation, Objective, Record
@@ -81,14 +83,16 @@ class ScoredProgram:
         """Its turns, with the facts that a comparison checks and prints."""
         from jazzmine_dspy.eval import Record
 
-        facts = {
-            **facts_in_common(self.dataset, self.options.split),
-            "program": f"{self.name} {self.opened.program.fingerprint[:12]}",
-            "dataset": self.dataset.name,
-            "language model": self.opened.lm or "none",
-            "policy": self.opened.policy,
-        }
-        return Record.of(self.evaluation, facts)
+        return Record.of(
+            self.evaluation,
+            {
+                **facts_in_common(self.dataset, self.options.split),
+                "program": f"{self.name} {self.opened.program.fingerprint[:12]}",
+                "dataset": self.dataset.name,
+                "language model": self.opened.lm or "none",
+                "policy": self.opened.policy,
+            },
+        )
 
 
 def reproduce(context: typer.Context) -> str:
@@ -200,25 +204,23 @@ def _price(manifest: dict[str, Any], lm: str | None) -> Price | None:
     )
 
 
-def sample_turns(
-    dataset: Dataset, split: str, sample: int | None, seed: int, spread: bool
-) -> Sequence[Example]:
-    """The turns of a split, or a sample of them in the order of the split."""
-    from jazzmine_dspy.datasets.load import draw
+def open_turns(
+    folder: Path, split: str, reason: str, sample: int | None, seed: int, spread: bool
+) -> tuple[Dataset, Sequence[Example]]:
+    """The dataset, and the turns of a split, or a sample of them in the order of the split."""
+    from jazzmine_dspy.datasets.load import draw, load_dataset
 
+    dataset = load_dataset(folder)
+    if split == "test":
+        dataset.open_test(reason)
     examples = dataset.examples(split)
     if sample is None or sample >= len(examples) or not spread:
-        return draw(examples, sample or len(examples), seed)
+        return dataset, draw(examples, sample or len(examples), seed)
     indices = random.Random(seed).sample(range(len(examples)), len(examples))
-    drawn: Counter[str] = Counter()
-
-    def turn_of_conversation(index: int) -> int:
-        drawn[examples[index].conversation_id] += 1
-        return drawn[examples[index].conversation_id]
-
+    numbers = defaultdict[str, Iterator[int]](itertools.count)
     # The first turn drawn of each conversation, then the second of each, and so on.
-    indices = sorted(indices, key=turn_of_conversation)[:sample]
-    return [examples[index] for index in sorted(indices)]
+    indices = sorted(indices, key=lambda index: next(numbers[examples[index].conversation_id]))[:sample]
+    return dataset, [examples[index] for index in sorted(indices)]
 
 
 # --- two programs on the same turns ----------------------------------------------------------------------

@@ -136,8 +136,10 @@ def _fractions(text: str) -> dict[Role, float]:
             role: Role = next(role for role in get_args(Role) if role == name and role not in fractions)
             fractions[role] = float(share)
         except (StopIteration, ValueError):
-            problem = f"{item!r} is not of the form ROLE=SHARE with another of: {', '.join(get_args(Role))}"
-            raise typer.BadParameter(problem, param_hint="--shares") from None
+            raise typer.BadParameter(
+                f"{item!r} is not of the form ROLE=SHARE with another of: {', '.join(get_args(Role))}",
+                param_hint="--shares",
+            ) from None
     return fractions
 
 
@@ -241,9 +243,10 @@ def stats(folder: Folder, _json: AsJson = False) -> None:
             for name in counts.total.labelled
         ),
     ]
-    title = f"{counts.name}  {counts.fingerprint[:12]}"
     output().show(
-        table(("", "all", *counts.roles), sizes, title=title, numbers=True),
+        table(
+            ("", "all", *counts.roles), sizes, title=f"{counts.name}  {counts.fingerprint[:12]}", numbers=True
+        ),
         *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment")),
         document=counts.model_dump(mode="json"),
     )

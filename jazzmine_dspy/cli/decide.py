@@ -163,8 +163,7 @@ def chat(
 
 def _lines() -> Iterator[str]:
     """Messages, without empty lines; a prompt is shown only where somebody types."""
-    interactive = sys.stdin.isatty()
-    if interactive:
+    if interactive := sys.stdin.isatty():
         output().note("Type a message; /restart starts again, /quit ends.")
     while True:
         try:
@@ -174,8 +173,7 @@ def _lines() -> Iterator[str]:
                 return
         except EOFError:
             return
-        line = line.strip()
-        if line in _QUIT:
+        if (line := line.strip()) in _QUIT:
             return
         if line:
             yield line
@@ -190,8 +188,9 @@ async def _answer(runtime: Runtime, conversation: str, text: str, verbose: bool)
         out.show(f"you> {text}")
     try:
         # The user's own date: "tomorrow" counts from it.
-        now = dt.datetime.now().astimezone()
-        outcome = await runtime.process(conversation_id=conversation, user_id="you", text=text, now=now)
+        outcome = await runtime.process(
+            conversation_id=conversation, user_id="you", text=text, now=dt.datetime.now().astimezone()
+        )
     except (JazzmineError, ValueError) as error:
         failure = failure_of(error)
         out.note(f"error: {failure.message} {failure.remedy}")

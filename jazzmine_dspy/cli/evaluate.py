@@ -23,11 +23,11 @@ from jazzmine_dspy.cli._evaluation import (
     is_record,
     manifest_of,
     objective_of,
+    open_turns,
     record_of,
     replay_conversations,
     reproduce,
     run_tasks,
-    sample_turns,
     score,
     show_comparison,
     side,
@@ -98,15 +98,12 @@ def evaluate(
     target of its gate allows.
     """
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval.report import Report, System, write_report
     from jazzmine_dspy.lm.replay import describe, recording_summary
 
     out = output()
-    labelled = load_dataset(dataset)
-    if split == "test":
-        labelled.open_test(f"evaluate {manifest_of(program).get('name', program)}")
-    examples = sample_turns(labelled, split, sample, seed, spread)
+    reason = f"evaluate {manifest_of(program).get('name', program)}"
+    labelled, examples = open_turns(dataset, split, reason, sample, seed, spread)
     options = EvaluationOptions(split, lm, api_base, policy, seed, concurrency, quiet, timeout)
     # Reads a baseline file first, so that a wrong file fails before the LM is asked.
     tasks: list[Callable[[], Any]] = [lambda: score(program, labelled, examples, options)]
@@ -127,8 +124,7 @@ def evaluate(
     compared = gated = None
     if others and not evaluation.inconclusive_reason:
         aim, old, new = objective_of(scored, name=objective), record_of(others[0]), scored.record()
-        names = ("baseline", "program")
-        compared = scoring.compare(old, new, objective=aim, names=names, seed=seed)
+        compared = scoring.compare(old, new, objective=aim, names=("baseline", "program"), seed=seed)
         gated = scoring.gate(old, new, objective=aim, margin=margin, seed=seed)
         document["against"] = {**compared.to_json(), "gate": gated.to_json()}
     if whole is not None:
@@ -326,14 +322,10 @@ def compare(
     each program with --json, and compare the files.
     """
     from jazzmine_dspy import eval as scoring
-    from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.eval.report import Report, System, write_report
 
     out = output()
-    labelled = load_dataset(dataset)
-    if split == "test":
-        labelled.open_test(f"compare {a} {b}")
-    examples = sample_turns(labelled, split, sample, seed, spread)
+    labelled, examples = open_turns(dataset, split, f"compare {a} {b}", sample, seed, spread)
     options = EvaluationOptions(split, lm, api_base, policy, seed, concurrency, quiet)
     sides = [side(one, labelled, examples, options) for one in (a, b) if is_record(one)]
     if len(sides) == 1:

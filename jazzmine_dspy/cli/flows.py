@@ -118,8 +118,11 @@ def sync(
         )
     key = os.environ.get(api_key_env, "")
     if api_key_env != _KEY and not key:
-        problem = f"The environment variable {api_key_env} is not set"
-        raise InputError(problem, where="--api-key-env", remedy="Set it, or leave the option out.")
+        raise InputError(
+            f"The environment variable {api_key_env} is not set",
+            where="--api-key-env",
+            remedy="Set it, or leave the option out.",
+        )
     registry = FlowRegistry.from_yaml(file / "flows.yaml" if file.is_dir() else file, agent_id=agent)
     examples = read_examples(file / "examples.jsonl") if file.is_dir() else []
     store = QdrantProceduralMemory(

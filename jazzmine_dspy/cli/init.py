@@ -13,7 +13,6 @@ import typer
 from jazzmine_dspy.cli._output import AsJson, output
 from jazzmine_dspy.cli._program_options import APIBase
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _PLACES = {
     "README.md": "README.md",
     "recipe.toml": "optimize/recipes/{name}.toml",
@@ -43,7 +42,7 @@ def init(
     """Make a project folder: starter dataset, recipe, and what to do next. No file is ever overwritten."""
     from jazzmine_dspy.models.errors import InputError
 
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
         remedy = "Use letters, digits, dots, dashes and underscores, a letter or digit first."
         raise InputError(f"{name!r} is not a valid name for a project", where="NAME", remedy=remedy)
     folder = directory if directory is not None else Path(name)
@@ -56,8 +55,7 @@ def init(
         )
         for source, place in _PLACES.items()
     }
-    taken = [str(path) for path in files if path.exists()]
-    if taken:
+    if taken := [str(path) for path in files if path.exists()]:
         remedy = "Choose another name or --dir, or move these files away."
         raise InputError("Files already exist", where=", ".join(taken), remedy=remedy)
     for path, content in files.items():

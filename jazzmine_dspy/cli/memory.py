@@ -100,8 +100,10 @@ def _show_quarantined(conversation: str, redis: str, prefix: str, records: Recor
     ]
     out = output()
     out.document({"id": conversation, "quarantined": entries})
-    lines = [f"{entry['at']}  {entry['cause']}\n{entry['data']}" for entry in entries]
-    out.show("\n".join(lines) or "nothing was moved aside")
+    out.show(
+        "\n".join([f"{entry['at']}  {entry['cause']}\n{entry['data']}" for entry in entries])
+        or "nothing was moved aside"
+    )
 
 
 def _run(work: Callable[[WorkingMemoryStore], Awaitable[R]], redis: str, prefix: str, records: Records) -> R:

@@ -226,8 +226,9 @@ def report(
         try:
             paths = write_document(data, source.parent)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            problem = f"The report is damaged ({type(error).__name__})"
-            raise InputError(problem, where=str(source), remedy=_AGAIN) from error
+            raise InputError(
+                f"The report is damaged ({type(error).__name__})", where=str(source), remedy=_AGAIN
+            ) from error
     names = {name: str(path) for name, path in paths._asdict().items()}
     output().show(
         str(data.get("title", "")),
@@ -261,6 +262,7 @@ def _read_report(path: Path) -> dict[str, Any]:
     with reading(path, "The report is damaged", _AGAIN, InputError):
         data = from_json(read_file(path))
     if not isinstance(data, dict) or "systems" not in data:
-        remedy = "Name a report.json that 'optimize' wrote."
-        raise InputError("This is not a report", where=str(path), remedy=remedy)
+        raise InputError(
+            "This is not a report", where=str(path), remedy="Name a report.json that 'optimize' wrote."
+        )
     return data

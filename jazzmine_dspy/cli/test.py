@@ -63,12 +63,17 @@ def test(
         out.note(f"note: unseen registries are opened, which is logged: {', '.join(sorted(loaded.unseen))}")
     result = run_suite(loaded, bound, turns=turns)
     recorded = recording_summary(lms)
-    document = result.to_json() | {
-        "unseen": sorted(loaded.unseen),
-        "at_least": at_least,
-        "recording": recorded,
-    }
-    out.show(*_tables(result), document=document)
+    out.show(
+        *_tables(result),
+        document=(
+            result.to_json()
+            | {
+                "unseen": sorted(loaded.unseen),
+                "at_least": at_least,
+                "recording": recorded,
+            }
+        ),
+    )
     if recorded is not None:
         out.show(f"recording: {describe(recorded)}")
     if result.share < at_least:

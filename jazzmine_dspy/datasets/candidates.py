@@ -126,8 +126,13 @@ async def export_candidates(
         chosen = await asyncio.to_thread(lambda: [redactor(line) for line in renamed])
     await asyncio.to_thread(_write, folder, path, chosen, Path(flows))
     guesses = sum(GUESS in turn for line in chosen for turn in line["turns"])
-    replaced = None if redactor is None else dict(sorted(redactor.replaced.items()))
-    return Candidates(path, len(chosen), guesses, replaced, tuple(left_out))
+    return Candidates(
+        path,
+        len(chosen),
+        guesses,
+        None if redactor is None else dict(sorted(redactor.replaced.items())),
+        tuple(left_out),
+    )
 
 
 def _write(folder: Path, path: Path, lines: Sequence[dict[str, Any]], flows: Path) -> None:
@@ -200,8 +205,7 @@ async def _guess(
     try:
         decision = TurnDecision.model_validate(message.decision)
     except ValidationError:
-        trace = await store.get_turn_trace_by_message_id(message.id)
-        if trace is None:
+        if (trace := await store.get_turn_trace_by_message_id(message.id)) is None:
             return None
         entities = [each.model_dump() for each in trace.detected_entities]
         labels = {

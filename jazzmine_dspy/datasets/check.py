@@ -172,8 +172,7 @@ def _repeated(said: Sequence[_Said], file: str) -> tuple[float, list[Problem]]:
     problems = []
     for number, item in enumerate(said):
         # Each pair once, at the later of the two; the likest stands for all.
-        others = (n for n in alike[number] if n < number and said[n].role != item.role)
-        other = next(others, None)
+        other = next((n for n in alike[number] if n < number and said[n].role != item.role), None)
         words = [word for word in texts[number].split() if word != "#"]
         if other is None or len(words) < _OWN_WORDS:
             continue
@@ -203,12 +202,10 @@ def _balance(said: Sequence[_Said], reading: Reading) -> Iterator[Problem]:
         if item.turn.labels is not None and item.role is not None:
             flows[item.role].update(item.turn.labels.flows or ())
             kinds[item.role].update(command.type for command in item.turn.labels.commands or ())
-    known = list(reading.registry or ())
-    wanted = (("flow", known, flows), ("command", list(COMMAND_KINDS), kinds))
+    wanted = (("flow", list(reading.registry or ()), flows), ("command", list(COMMAND_KINDS), kinds))
     lacking: dict[Role, list[str]] = defaultdict(list)
     for what, names, held in wanted:
-        everywhere = set().union(*held.values())
-        if not everywhere:
+        if not (everywhere := set().union(*held.values())):
             continue  # this label was not made at all
         for name in names:
             if name not in everywhere:
@@ -223,8 +220,12 @@ def _balance(said: Sequence[_Said], reading: Reading) -> Iterator[Problem]:
                 lacking[role].append(f"the {what}{'s' if absent[1:] else ''} {named}{more}")
     for role in ROLES:
         if lacking[role]:
-            message = f"The split {role!r} has no turn with {' or '.join(lacking[role])}"
-            yield _warning(splits, f"roles.{role}", message, "Add turns, or divide again.")
+            yield _warning(
+                splits,
+                f"roles.{role}",
+                f"The split {role!r} has no turn with {' or '.join(lacking[role])}",
+                "Add turns, or divide again.",
+            )
         if role not in reading.roles.values():
             yield _warning(splits, f"roles.{role}", f"The split {role!r} is empty", "Give it conversations.")
 

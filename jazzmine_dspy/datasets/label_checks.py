@@ -53,8 +53,7 @@ def unknown_names(conversation: LabelledConversation, known: Catalogue) -> Itera
     seen: dict[str, int] = {}
     for index, turn in enumerate(conversation.turns):
         if turn.id or turn.role == "user":
-            name = conversation.turn_id(index)
-            if name in seen:
+            if (name := conversation.turn_id(index)) in seen:
                 yield Fault(
                     "error",
                     f"turns.{index}.id",
@@ -266,8 +265,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
             flow = command.opens(turn.before)
         if not isinstance(command, SlotValue):
             continue
-        slot = known.get(command.flow or flow or "", {}).get(command.name)
-        if slot is None:
+        if (slot := known.get(command.flow or flow or "", {}).get(command.name)) is None:
             continue
         value = thaw(command.value)
         if type_error := slot.kind.label_error(slot, value):

@@ -83,8 +83,7 @@ class Dataset:
                 :meth:`open_test` was not called.
         """
         wanted = [role for role in ROLES if role in roles]
-        unknown = [role for role in roles if role not in ROLES]
-        if unknown or not roles:
+        if (unknown := [role for role in roles if role not in ROLES]) or not roles:
             raise DatasetError(
                 f"Unknown split {unknown[0]!r}" if unknown else "No split is named",
                 where=str(self.path),
@@ -138,8 +137,6 @@ class Dataset:
         Raises:
             DatasetError: as :meth:`examples`.
         """
-        from jazzmine_dspy.datasets.demos import to_dspy
-
         return [to_dspy(example) for example in self.examples(split)]
 
     def _of(self, conversation: LabelledConversation, role: Role) -> Iterator[Example]:
@@ -202,8 +199,11 @@ class Dataset:
                 remedy="Say which report needs it.",
             )
         self._opened = True
-        entry = {"reason": reason, "dataset": self.name, "splits": self.splits_fingerprint}
-        return append_opening(Path(log if log is not None else self.path), entry, now)
+        return append_opening(
+            Path(log if log is not None else self.path),
+            {"reason": reason, "dataset": self.name, "splits": self.splits_fingerprint},
+            now,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -239,12 +239,23 @@ def append_opening(folder: Path, entry: Mapping[str, Any], now: dt.datetime | No
     return path
 
 
+def to_dspy(example: Example) -> dspy.Example:
+    """A labelled turn for DSPy: as :meth:`Dataset.to_dspy` says."""
+    import dspy
+
+    return dspy.Example(
+        turn=example.turn.model_dump(mode="json", exclude_defaults=True),
+        exclude=[example.conversation_id],
+        # Not under the name 'labels', which is a method of DSPy's examples.
+        gold=example.labels.model_dump(mode="json", exclude_none=True),
+    ).with_inputs("turn", "exclude")
+
+
 def draw(items: Sequence[T], size: int, seed: int) -> list[T]:
     """A sample by seed, in the order of the items; all of them where there are no more than ``size``."""
     if size >= len(items):
         return list(items)
-    places = random.Random(seed).sample(range(len(items)), size)
-    return [items[place] for place in sorted(places)]
+    return [items[place] for place in sorted(random.Random(seed).sample(range(len(items)), size))]
 
 
 def load_dataset(path: str | Path) -> Dataset:

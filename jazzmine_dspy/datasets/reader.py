@@ -61,8 +61,7 @@ def read(path: str | Path, report: Report) -> Reading:
             remedy=f"Name a folder with {FLOWS_FILE} and {CONVERSATIONS_FILE}.",
         )
     reading.registry = _flows(reading.path / FLOWS_FILE, report)
-    ids = _conversations(reading, report)
-    _roles(reading, ids, report)
+    _roles(reading, _conversations(reading, report), report)
     return reading
 
 
@@ -137,9 +136,7 @@ def _lines(path: Path, report: Report) -> Iterator[tuple[int, Any]]:
 
 def _why(error: OSError | MalformedError) -> tuple[str | None, int | None]:
     """What is wrong with a file, and in which line of it."""
-    if isinstance(error, MalformedError):
-        return error.problem, error.line
-    return error.strerror, None
+    return (error.problem, error.line) if isinstance(error, MalformedError) else (error.strerror, None)
 
 
 # --- splits ----------------------------------------------------------------------------------------

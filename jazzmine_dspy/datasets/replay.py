@@ -85,17 +85,14 @@ def with_states(conversation: LabelledConversation, flows: Flows) -> LabelledCon
     One that states ``before`` for any turn, or labels no commands, is given back as it is.
     """
     said = [turn for turn in conversation.turns if turn.role == "user"]
-    if len(said) < 2 or any("before" in turn.model_fields_set for turn in said):
-        return conversation
-    if not any(turn.labels is not None and turn.labels.commands is not None for turn in said):
+    stated = any("before" in turn.model_fields_set for turn in said)
+    labelled = any(turn.labels is not None and turn.labels.commands is not None for turn in said)
+    if len(said) < 2 or stated or not labelled:
         return conversation
     replay, turns = Replay(flows), []
     for turn in conversation.turns:
-        if turn.role == "user":
-            turns.append(turn.model_copy(update={"before": replay.before}))
-            replay.say(turn)
-        else:
-            turns.append(turn)
+        turns.append(turn.model_copy(update={"before": replay.before}) if turn.role == "user" else turn)
+        replay.say(turn)
     return conversation.model_copy(update={"turns": tuple(turns)})
 
 
@@ -216,17 +213,19 @@ def _unasked(conversation: LabelledConversation, index: int, flows: Flows) -> It
 def _decision(turn: LabelledTurn) -> TurnDecision:
     labels = turn.labels
     assert labels is not None
-    commands = labels.commands
-    if commands is None:
-        commands = tuple(StartFlow(flow=name) for name in labels.flows or ())
-    found = Enhancement(
-        enhanced_query=labels.enhanced or turn.text,
-        entities=[Entity(name=each.name, attributes=list(each.attributes)) for each in labels.entities or ()],
-        is_continuation=labels.is_continuation is not False,
-        is_cancellation=bool(labels.is_cancellation),
-    )
+    flows = labels.flows or ()
+    commands = [StartFlow(flow=name) for name in flows] if labels.commands is None else labels.commands
     return TurnDecision(
-        enhancement=found, selection=Selection(flows=list(labels.flows or ())), commands=list(commands)
+        enhancement=Enhancement(
+            enhanced_query=labels.enhanced or turn.text,
+            entities=[
+                Entity(name=each.name, attributes=list(each.attributes)) for each in labels.entities or ()
+            ],
+            is_continuation=labels.is_continuation is not False,
+            is_cancellation=bool(labels.is_cancellation),
+        ),
+        selection=Selection(flows=list(labels.flows or ())),
+        commands=list(commands),
     )
 
 
@@ -256,8 +255,11 @@ def state_of(before: StateBefore, flows: Flows) -> WorkingMemory:
             )
     state.offered_flow = before.offering
     if before.clarifying:
-        asked = NextStep(kind="clarify", choices=before.clarifying)
-        state.processed = [ProcessedMessage(message_id="replay", next_step=asked)]
+        state.processed = [
+            ProcessedMessage(
+                message_id="replay", next_step=NextStep(kind="clarify", choices=before.clarifying)
+            )
+        ]
     if before.confirming is not None and before.confirming.handoff:
         state.person_offered_at = state.turn_number
     for entity in before.entities:

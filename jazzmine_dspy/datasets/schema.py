@@ -75,14 +75,11 @@ class StateBefore(DatasetPart):
         paused = data.get("paused") if isinstance(data, dict) else None
         if not isinstance(paused, list | tuple):
             return data
-        names, held = [], {}
-        for one in paused:
-            if isinstance(one, dict) and "flow" in one and set(one) <= {"flow", "slots"}:
-                names.append(one["flow"])
-                if one.get("slots"):
-                    held[one["flow"]] = one["slots"]
-            else:
-                names.append(one)
+        whole = [
+            one for one in paused if isinstance(one, dict) and "flow" in one and set(one) <= {"flow", "slots"}
+        ]
+        names = [one["flow"] if one in whole else one for one in paused]
+        held = {one["flow"]: one["slots"] for one in whole if one.get("slots")}
         return {**data, "paused": names, **({"paused_slots": held} if held else {})}
 
 
@@ -198,8 +195,8 @@ def json_schema() -> dict[str, Any]:
         >>> json_schema()["required"]
         ['id', 'turns']
     """
-    schema = LabelledConversation.model_json_schema(mode="validation")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, **LabelledConversation.model_json_schema(mode="validation")}
 
 
 _PARTS = (LabelledConversation, LabelledTurn, StateBefore, Labels, Splits)

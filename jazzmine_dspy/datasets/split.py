@@ -135,13 +135,13 @@ def assign_roles(
     free = sorted((c for c in conversations if c.id not in fixed), key=lambda conversation: conversation.id)
     least = _TEST if fractions is None and len(free) >= _DIVISIBLE else 1
     fractions = default_fractions(len(free)) if fractions is None else fractions
-    unknown = [role for role in fractions if role not in ROLES]
-    if unknown:
+    if unknown := [role for role in fractions if role not in ROLES]:
         raise DatasetError(
             f"Unknown role {unknown[0]!r}", where="fractions", remedy=f"Use: {', '.join(ROLES)}."
         )
-    total = sum(fractions.values())
-    if min(fractions.values(), default=0.0) < 0 or not math.isclose(total, 1.0, abs_tol=1e-6):
+    if min(fractions.values(), default=0.0) < 0 or not math.isclose(
+        sum(fractions.values()), 1.0, abs_tol=1e-6
+    ):
         raise DatasetError(
             f"The shares of the roles are {', '.join(f'{share:g}' for share in fractions.values())}",
             where="fractions",
@@ -210,18 +210,18 @@ def _tied(conversations: Sequence[LabelledConversation]) -> list[list[LabelledCo
 
 def _merged(group: Sequence[LabelledConversation]) -> LabelledConversation:
     """One conversation that stands for a group, with the labels of all."""
-    turns = tuple(turn for conversation in group for turn in conversation.turns)
-    return LabelledConversation(id=group[0].id, turns=turns)
+    return LabelledConversation(
+        id=group[0].id, turns=tuple(turn for conversation in group for turn in conversation.turns)
+    )
 
 
 def strata(conversation: LabelledConversation) -> frozenset[str]:
     """What a conversation's labels hold, as ``flow:NAME`` and ``command:KIND``."""
-    found: set[str] = set()
-    for turn in conversation.turns:
-        if turn.labels is not None:
-            found.update(f"flow:{name}" for name in turn.labels.flows or ())
-            found.update(f"command:{command.type}" for command in turn.labels.commands or ())
-    return frozenset(found)
+    labels = [turn.labels for turn in conversation.turns if turn.labels is not None]
+    flows = {f"flow:{name}" for each in labels for name in each.flows or ()}
+    return frozenset(
+        flows | {f"command:{command.type}" for each in labels for command in each.commands or ()}
+    )
 
 
 def _check_fixed(fixed: Mapping[str, Role], known: set[str]) -> None:
@@ -254,10 +254,7 @@ def _deal(
         for held in left.pop(name):
             want[role][held] -= 1
 
-    while True:
-        remaining = Counter(feature for held in left.values() for feature in held)
-        if not remaining:
-            break
+    while remaining := Counter(feature for held in left.values() for feature in held):
         rarest = min(remaining, key=lambda feature: (remaining[feature], feature))
         for name in [name for name, held in left.items() if rarest in held]:
             give(name, rarest)
@@ -305,8 +302,7 @@ def _teach_each_flow(
             name for name in dealt if name != moved and dealt[name] == "train"
             and all(known[f] > 1 for f in features[name] if count[f] > 1)
         )  # fmt: skip
-        back = next(spare, None)
-        if back is None and role not in dealt.values():
+        if (back := next(spare, None)) is None and role not in dealt.values():
             others = Counter(r for r in dealt.values() if r != "train").most_common(1)
             back = next(
                 (name for name in dealt if others and others[0][1] > 1 and dealt[name] == others[0][0]), None
@@ -351,8 +347,9 @@ def write_splits(
     path = Path(folder) / SPLITS_FILE
     _check_fixed(roles, set(roles))
     grouped = group(roles)
-    content = {"seed": seed, "roles": grouped, "sha256": roles_hash(grouped)}
-    text = json.dumps(content, indent=1, ensure_ascii=False)
+    text = json.dumps(
+        {"seed": seed, "roles": grouped, "sha256": roles_hash(grouped)}, indent=1, ensure_ascii=False
+    )
     try:
         if not replace and path.exists() and path.read_text("utf-8") != text + "\n":
             raise DatasetError(

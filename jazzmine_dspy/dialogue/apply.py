@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jazzmine_dspy.dialogue.flows import defer, find_paused, pending, readings, refusal
-from jazzmine_dspy.dialogue.questions import Flows, clarifying
+from jazzmine_dspy.dialogue.questions import DROPPED, Flows, clarifying
 from jazzmine_dspy.dialogue.texts import Speech
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, TurnCache, WorkingMemory
 from jazzmine_dspy.memory.working.operations import (
@@ -63,33 +63,29 @@ class CommandApplier(Dialogue):
             *(c for c in decision.commands if c.answers),
             *(c for c in decision.commands if not c.answers),
         ]
+        self.kinds = {command.type for command in self.commands}
+        self.only_talk = all(command.digression or command.is_small_talk for command in self.commands)
         self.decision = decision
         enhance = decision.stages.get("enhance")
         # The neutral default of an outage is no observation.
         score = 0.0 if enhance is not None and enhance.degraded else decision.enhancement.sentiment_score
         self.talk = kind_of_talk(decision.enhancement.enhanced_query, score)
         self.person_offered = person_offered
-        self.declined = False
         self.replies: list[str] = []
         self.flow_before = state.active_flow
+        self.asked = self.flow_before.awaiting if self.flow_before is not None else None
         # An offer is for the next message alone.
         self.offered, state.offered_flow = state.offered_flow, None
         self.slot_owner: ActiveFlowState | None = None
-        self.affirmed = self.asks_again = False
+        self.affirmed = self.asks_again = self.denied = self.rejected = self.declined = self.changed = False
+        self.ended = self.handed_over = self.repeated = self.suppress_question = self.done_anything = False
         self.agreed: Mapping[str, Any] = {}
-        self.denied = self.rejected = False
-        self.changed = False
-        self.suppress_question = False
         self.slot_to_change: str | None = None
-        self.ended = False
         self.refused: tuple[ActiveFlowState, str] | None = None
         self.unsure: Sequence[object] = ()
         self.escalated: tuple[ActiveFlowState, str] | None = None
         self.deferred_at: int | None = None
-        self.handed_over = False
-        self.repeated = False
         self.flows_to_choose_from: Sequence[str] | None = None
-        self.done_anything = False
 
     # --- yes and no --------------------------------------------------------------------------------------
 
@@ -114,8 +110,7 @@ class CommandApplier(Dialogue):
         running = self.state.active_flow
         if self.person_offered and name is None and self.state.pending_confirmation is None:
             self.replies.append(self.speech.say("go_on", self._flow()))
-            self.state.question_counts = {}
-            self.declined = True
+            self.state.question_counts, self.declined = {}, True
             return True
         if running is None:
             self.state.pending_confirmation = None
@@ -126,9 +121,8 @@ class CommandApplier(Dialogue):
             deny_action(self.state, known)
         else:
             # What was understood is wrong: the values stay, but for one that is named.
-            self.rejected = True
             running.transition_to(FlowStatus.ACTIVE)
-            running.awaiting, running.ready = None, False
+            running.awaiting, running.ready, self.rejected = None, False, True
             if known:
                 clear_slot(self.state, known)
         self.denied = True
@@ -148,9 +142,8 @@ class CommandApplier(Dialogue):
         waiting = find_paused(state, name)
         if self.affirmed or self.deferred_at is not None:
             # What was wished for first comes first: the others follow in their order.
-            position = len(state.paused) if self.deferred_at is None else self.deferred_at
-            self.deferred_at = position
-            self.slot_owner = waiting or defer(state, self.registry[name], position)
+            self.deferred_at = len(state.paused) if self.deferred_at is None else self.deferred_at
+            self.slot_owner = waiting or defer(state, self.registry[name], self.deferred_at)
             return True
         if waiting is not None:
             resume_flow(state, name)
@@ -188,7 +181,7 @@ class CommandApplier(Dialogue):
             pause_flow(state)
             return True
         self.replies.append(self.speech.say("cancelled", self.registry.get(found.flow_name), found.values))
-        end_flow(state, found, FlowStatus.CANCELLED, reason="the user left it")
+        end_flow(state, found, FlowStatus.CANCELLED, reason=DROPPED)
         return True
 
     def restart(self) -> bool:
@@ -211,9 +204,8 @@ class CommandApplier(Dialogue):
         """The flow that a slot belongs to: the one named, else just started, running, or running before this turn."""
         flows = self.state.open_flows
         owners = (self.slot_owner, self.state.active_flow, self.flow_before)
-        chosen = [flow for owner in owners for flow in flows if flow is owner]
-        if of is not None:
-            chosen = [flow for flow in flows if flow.flow_name == of]
+        likely = [flow for owner in owners for flow in flows if flow is owner]
+        chosen = likely if of is None else [flow for flow in flows if flow.flow_name == of]
         return next((flow for flow in chosen if self.registry[flow.flow_name].slot(name) is not None), None)
 
     def put(self, name: str, value: object, flow: str | None = None) -> bool:

@@ -37,10 +37,9 @@ def turn_events(
         expired: Whether the open question was left unanswered for too long.
         new_topic: Whether the message opens a topic.
     """
-    shifted = [before.active_flow.flow_name] if new_topic and before.active_flow is not None else []
-    changes = [(each.flow_name, each.event) for each in before.pending_events]
-    changes += [(name, "topic_shifted") for name in shifted]
-    changes += [(each.flow_name, each.event) for each in flow_changes(before, after)]
+    running = [before.active_flow] if new_topic and before.active_flow is not None else []
+    shifts = [PendingEvent(flow_name=flow.flow_name, event="topic_shifted") for flow in running]
+    changes = [*before.pending_events, *shifts, *flow_changes(before, after)]
     flows = [
         FlowEvent(
             flow_id=registry[name].id_for(after.agent_id) if name in registry else name,
@@ -48,7 +47,7 @@ def turn_events(
             flow_type=registry[name].kind if name in registry else "flow",
             event=cast(FlowChange, change),
         )
-        for name, change in changes
+        for name, change in ((each.flow_name, each.event) for each in changes)
         # A newer version may know changes that this one does not.
         if change in get_args(FlowChange)
     ]
@@ -108,10 +107,8 @@ def _confirmation_events(
     before: WorkingMemory, after: WorkingMemory, expired: bool
 ) -> list[ConfirmationEvent]:
     question, current = before.pending_confirmation, after.pending_confirmation
-    if question is None:
-        return []
     # A question that is still open may have counted another turn about something else.
-    if (
+    if question is None or (
         current is not None
         and current.model_copy(update={"drifted_turns": question.drifted_turns}) == question
     ):

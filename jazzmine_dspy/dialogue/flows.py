@@ -21,7 +21,6 @@ def defer(state: WorkingMemory, flow: Flow, position: int) -> ActiveFlowState:
     waiting = ActiveFlowState.from_flow(flow, turn_number=state.turn_number, agent_id=state.agent_id)
     waiting.transition_to(FlowStatus.PAUSED)
     waiting.deferred, waiting.paused_at_turn = True, state.turn_number
-    position = min(position, len(state.paused))
     state.paused = [*state.paused[:position], waiting, *state.paused[position:]]
     cancel_oldest_paused(state)
     return waiting
@@ -73,9 +72,7 @@ def refusal(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> str:
     if why_not := call_type(slot, "check", value, "the value could not be checked", at):
         several = readings(slot, value, at)
         return f"{value!r} may be {' or '.join(map(str, several))}" if len(several) > 1 else str(why_not)
-    if breaks_pattern(slot, value):
-        return f"{value!r} does not have the right form"
-    return ""
+    return f"{value!r} does not have the right form" if breaks_pattern(slot, value) else ""
 
 
 def readings(slot: Slot, value: Any, at: ReadingContext = ANYWHERE) -> list[Any]:
@@ -121,12 +118,11 @@ def _recheck(
             retyped and call_type(slot, "label_error", value, "unknown")
         )
 
-    if fits(held.value):
-        return
     normal = call_type(slot, "normalize", held.value, held.value, at)
-    if fits(normal):
-        held.value = normal
-        return
+    for value in (held.value, normal):
+        if fits(value):
+            held.value = value
+            return
     clear_value(state, held)
     if running is state.active_flow:
         state.pending_confirmation = None

@@ -62,8 +62,7 @@ def format_value(value: Any, form: str, at: ReadingContext, yes_no: Sequence[str
     try:
         written = _written(text, form or _form_of(value), at.currency, cldr) if cldr else ""
         # The spaces of English need not keep together: "6:30 pm".
-        plain = {0xA0: " ", 0x202F: " "} if is_english(at.locale) else {}
-        return written.translate(plain) or text
+        return written.translate({0xA0: " ", 0x202F: " "} if is_english(at.locale) else {}) or text
     except (ValueError, ArithmeticError):
         return text
 
@@ -120,8 +119,9 @@ def _written(text: str, form: str, currency: str, cldr: Any) -> str:
             return str(numbers.format_currency(number, code, locale=cldr))
         if named:
             return ""
-        plain = numbers.format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False)
-        return str(plain)
+        return str(
+            numbers.format_decimal(number, locale=cldr, group_separator=False, decimal_quantization=False)
+        )
     if form == "duration" and _DURATION.fullmatch(text):
         days, _, clock = text.removeprefix("P").partition("T")
         parts = [
@@ -136,7 +136,9 @@ def _written(text: str, form: str, currency: str, cldr: Any) -> str:
     # Of a day with a time each format writes its part, "moment" both.
     day = dt.date.fromisoformat(moment[1]) if moment[1] and form != "time" else None
     hour = (moment[2] or moment[3]) if form in ("time", "moment") or not day else None
-    said = [dates.format_skeleton("MMMMd", day, locale=cldr)] if day and form == "day" else []
-    said += [dates.format_date(day, _PATTERNS[form], locale=cldr)] if day and form != "day" else []
-    said += [dates.format_time(dt.time.fromisoformat(hour), "short", locale=cldr)] if hour else []
-    return ", ".join(said)
+    parts = [
+        dates.format_skeleton("MMMMd", day, locale=cldr) if day and form == "day" else "",
+        dates.format_date(day, _PATTERNS[form], locale=cldr) if day and form != "day" else "",
+        dates.format_time(dt.time.fromisoformat(hour), "short", locale=cldr) if hour else "",
+    ]
+    return ", ".join(filter(None, parts))

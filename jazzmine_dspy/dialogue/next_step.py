@@ -20,6 +20,9 @@ from jazzmine_dspy.models.slots import ReadingContext
 from jazzmine_dspy.models.talk import asks_for_time
 from jazzmine_dspy.models.validators import ValidatorRegistry
 
+TASKS_NAMED = 3
+"""Flows that the assistant names where it tells what it can do."""
+
 
 def apply(
     state: WorkingMemory, decision: TurnDecision, registry: Flows, *, message_id: str = ""
@@ -92,8 +95,9 @@ def _asks_for_time(decision: TurnDecision) -> bool:
     """Whether a message asks for time and nothing else, whether or not something is open."""
     if decision.pause:
         return not decision.commands
-    talk = all(command.type == "chitchat" for command in decision.commands)
-    return talk and asks_for_time(decision.enhancement.enhanced_query)
+    return {command.type for command in decision.commands} <= {"chitchat"} and asks_for_time(
+        decision.enhancement.enhanced_query
+    )
 
 
 class NextStepPolicy(CommandApplier):
@@ -121,7 +125,8 @@ class NextStepPolicy(CommandApplier):
         if not self.suppress_question:
             if not questions.may_ask(self.state, self._asks(step)):
                 step = self._elsewhere(step)
-            questions.count(self.state, self._asks(step))
+            counts = self.state.question_counts
+            counts |= {key: counts.get(key, 0) + 1 for key in self._asks(step)}
         if step.kind == "resume":
             self.state.offered_flow = step.flow
         # A question that is put again is open again.
@@ -130,34 +135,37 @@ class NextStepPolicy(CommandApplier):
         if self.person_offered and step.kind not in ("offer", "handoff"):
             self.state.escalation = ""
         self._apologize(progressed)
-        return compose(self.replies, step, self.speech, self._flow(), self._values())
+        return compose([*self.replies, self._stored(step)], step, self.speech, self._flow(), self._values())
+
+    def _stored(self, step: NextStep) -> str:
+        """What this turn stored besides the answer to the last question, unless the step says it."""
+        running, flow = self.state.active_flow, self._flow()
+        if running is None or flow is None or step.kind not in ("ask_slot", "reask", "confirm"):
+            return ""
+        before = self.values_before.get(id(running), {})
+        known = {self.asked} if running is self.flow_before else set()
+        new = {n: v for n, v in running.values.items() if n not in known and before.get(n) != v}
+        return self.speech.stored(flow, new, step.slot)
 
     # --- feeling -----------------------------------------------------------------------------------------
 
     @property
     def _aside(self) -> bool:
         """Whether the message is talk alone, or was not understood."""
-        acted = (
-            self.handed_over
-            or self.escalated
-            or self.refused
-            or self.affirmed
-            or self.denied
-            or self.declined
-        )
-        if acted or self.repeated or self.slot_to_change or self.flows_to_choose_from is not None:
+        acted = (self.handed_over, self.escalated, self.refused, self.affirmed, self.denied, self.declined)
+        if any(acted) or self.repeated or self.slot_to_change or self.flows_to_choose_from is not None:
             return False
-        return not self.done_anything or all(
-            command.digression or command.is_small_talk for command in self.commands
-        )
+        return not self.done_anything or self.only_talk
 
     @property
     def _waits(self) -> bool:
         """Whether nothing runs without a word of the user: no flow, or one that lacks a value or a yes."""
         running = self.state.active_flow
-        if running is None or self.state.pending_confirmation is not None:
-            return True
-        return pending(self.registry[running.flow_name], running) is not None
+        return (
+            running is None
+            or self.state.pending_confirmation is not None
+            or pending(self.registry[running.flow_name], running) is not None
+        )
 
     def _reply_aside(self, progressed: bool) -> NextStep | None:
         """The offer of a person, or the answer of who has called one; None where the dialogue goes on."""
@@ -175,8 +183,8 @@ class NextStepPolicy(CommandApplier):
 
     def _apologize(self, progressed: bool) -> None:
         """Answer a complaint as one: any in talk, and one that escalates also where the task goes on."""
-        complains = self.talk == "complaint" and self._aside and not progressed
         sorry = self.speech.say("complaint", self._flow(), self._values())
+        complains = self.talk == "complaint" and self._aside and not progressed
         if (complains or self.decision.escalation) and sorry not in self.replies:
             self.replies.insert(0, sorry)
 
@@ -189,9 +197,7 @@ class NextStepPolicy(CommandApplier):
         if self.handed_over:
             if running is not None and not unchanged_no:
                 self._hold(running)
-            return NextStep(
-                kind="handoff", flow=name, text=self.speech.say("handoff", self._flow(), self._values())
-            )
+            return self._handoff(running)
         owner, slot = self.escalated or (None, "")
         if owner is not None and not owner.ended and owner.slots[slot].attempts >= ATTEMPTS_ALLOWED:
             return self._escalate(owner, slot)
@@ -199,14 +205,13 @@ class NextStepPolicy(CommandApplier):
             return self._clarify(self.flows_to_choose_from, name, asking=not unchanged_no)
         if self.refused is not None and running is not None and self.refused[0] is running:
             name = self.refused[1]
-            why = running.slots[name].validation_error
-            flow = self.registry[running.flow_name]
-            step = await_slot(
+            refused, flow = running.slots[name], self.registry[running.flow_name]
+            # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
+            self.state.question_counts[f"{flow.name}.{name}"] = refused.attempts
+            why = refused.validation_error
+            return await_slot(
                 self.state, running, flow, name, self.speech, again=True, why=why, readings=self.unsure
             )
-            # Who answers, if wrongly, goes along: only values refused count then, not the talk before.
-            self.state.question_counts[f"{step.flow}.{step.slot}"] = running.slots[self.refused[1]].attempts
-            return step
         if unchanged_no and running is not None:
             text = self.speech.say("rejected" if self.rejected else "denied", self._flow(), self._values())
             return NextStep(kind="reask", flow=name, text=text, question=text)
@@ -216,9 +221,14 @@ class NextStepPolicy(CommandApplier):
                 # Also one that the flow does without is asked for, since it is what should be different.
                 flow = self.registry[running.flow_name]
                 return await_slot(self.state, running, flow, self.slot_to_change, self.speech, again=False)
-        if self.commands and all(command.digression or command.is_small_talk for command in self.commands):
+        if self.commands and self.only_talk:
             return self._digress()
         return self._question(offer)
+
+    def _handoff(self, flow: ActiveFlowState | None, slot: str | None = None) -> NextStep:
+        name, values = (flow.flow_name, flow.values) if flow else (None, {})
+        text = self.speech.say("handoff", self.registry.get(name or ""), values)
+        return NextStep(kind="handoff", flow=name, slot=slot, text=text)
 
     def _hold(self, running: ActiveFlowState) -> None:
         """Let the flow wait as it stands: a person takes over, so nothing is run, not even after a yes."""
@@ -227,13 +237,9 @@ class NextStepPolicy(CommandApplier):
 
     def _asks(self, step: NextStep) -> set[str]:
         """What a step asks; of what is said again, anything that was asked before."""
-        question = questions.question_of(self.state, step)
-        again = (
-            {*self.state.question_counts, "lost"}
-            if self.repeated and step.kind in ("answer", "resume")
-            else set()
-        )
-        return again | ({question} if question else set())
+        question, again = questions.question_of(self.state, step), step.kind in ("answer", "resume")
+        earlier = {*self.state.question_counts, "lost"} if self.repeated and again else set()
+        return earlier | ({question} if question else set())
 
     def _elsewhere(self, step: NextStep) -> NextStep:
         """A question was put too often in vain: ask for another slot, once, else leave it to a person."""
@@ -242,10 +248,7 @@ class NextStepPolicy(CommandApplier):
             self.state.escalation = f"{step.flow or 'no flow'}: asked in vain too often ({step.kind})"
             if running is not None:
                 self._hold(running)
-            name = running.flow_name if running else None
-            return NextStep(
-                kind="handoff", flow=name, text=self.speech.say("handoff", self._flow(), self._values())
-            )
+            return self._handoff(running)
         # It is not asked for again before the conversation gets on.
         slot = running.slots[step.slot]
         slot.attempts = max(slot.attempts, ATTEMPTS_ALLOWED)
@@ -258,27 +261,29 @@ class NextStepPolicy(CommandApplier):
 
     def _been_elsewhere(self, running: ActiveFlowState, name: str) -> bool:
         """Whether another slot was asked for in vain, too."""
-        others = (f"{running.flow_name}.{other}" for other in running.slots if other != name)
-        return any(self.state.question_counts.get(other, 0) >= ATTEMPTS_ALLOWED for other in others)
+        return any(
+            self.state.question_counts.get(f"{running.flow_name}.{other}", 0) >= ATTEMPTS_ALLOWED
+            for other in running.slots.keys() - {name}
+        )
 
     def _escalate(self, flow: ActiveFlowState, name: str) -> NextStep:
         """Too many values were refused for a slot, or it was asked for in vain: a person is to ask for it."""
         running = self.state.active_flow
         if not self.state.escalation:
             given_up = next((n for n, held in flow.slots.items() if held.attempts >= ATTEMPTS_ALLOWED), name)
-            times = flow.slots[given_up].attempts
-            self.state.escalation = f"{flow.flow_name}: {given_up} was asked for {times} times in vain"
+            self.state.escalation = (
+                f"{flow.flow_name}: {given_up} was asked for {flow.slots[given_up].attempts} times in vain"
+            )
         if flow is running:
             await_slot(self.state, flow, self.registry[flow.flow_name], name, self.speech, again=True)
         elif running is not None:
             self._hold(running)
-        text = self.speech.say("handoff", self.registry[flow.flow_name], flow.values)
-        return NextStep(kind="handoff", flow=flow.flow_name, slot=name, text=text)
+        return self._handoff(flow, name)
 
     def _clarify(self, flows: Sequence[str], name: str | None, *, asking: bool) -> NextStep:
         known = [flow for flow in flows if flow in self.registry]
-        tasks = {"tasks": self.speech.tasks(known, self.registry)}
-        text = self.speech.say("clarify", words=tasks) if known else self.speech.say("idle")
+        tasks = self.speech.tasks(known, self.registry)
+        text = self.speech.say("clarify" if known else "idle", words={"tasks": tasks})
         step = pending_question(self.state, self.registry, confirmed=self._confirmed) if asking else None
         if step is not None and step.kind == "run_flow":
             both = join(step.text, text)
@@ -297,20 +302,23 @@ class NextStepPolicy(CommandApplier):
             # The last reply may have been the one before a flow ran, without the offer.
             return again.model_copy(update={"text": last}) if last.endswith(again.text) else again
         step = pending_question(self.state, self.registry)
-        if step is None and self.talk == "chitchat" and (offer := self._offer_again()):
+        unclear = self.talk == "chitchat" or "out_of_scope" in self.kinds
+        if step is None and unclear and (offer := self._offer_again()):
             return offer
         if step is not None and step.kind == "run_flow":
             return step
         if step is None:
-            idle = self.speech.say("idle") if self.talk == "greeting" and not self.repeated else ""
-            step = NextStep(kind="answer", text=idle, question=idle)
+            opens = self.kinds == {"chitchat"} and self.talk in ("greeting", "chitchat")
+            idle = self.speech.say("idle") if opens else ""
+            step = NextStep(kind="answer", text=idle or self._instead(), question=idle)
         if self.repeated:
-            text = self.state.last_agent_response
-            text = "" if text == self.speech.say("wait", self._flow(), self._values()) else text
-            text = text or " ".join(filter(None, (self.speech.say("repeat", self._flow()), step.text)))
+            last, wait = self.state.last_agent_response, self.speech.say("wait", self._flow(), self._values())
+            text = (
+                last if last not in ("", wait) else join(self.speech.say("repeat", self._flow()), step.text)
+            )
         else:
             self.suppress_question = not questions.may_ask(self.state, self._asks(step))
-            text = "" if self.suppress_question else step.text
+            text = self._instead() if self.suppress_question else step.text
         return NextStep(kind="answer", flow=step.flow, slot=step.slot, text=text, question=step.question)
 
     def _question(self, offer: NextStep | None) -> NextStep:
@@ -320,12 +328,9 @@ class NextStepPolicy(CommandApplier):
         if step is None and not self.done_anything and (again := self._offer_again()):
             return again.model_copy(update={"text": join(self.speech.say("unclear"), again.text)})
         if step is None:
-            clear = self.done_anything or self.talk == "complaint"
-            step = offer or NextStep(
-                kind="none",
-                text=self.speech.say("idle" if clear else "lost"),
-                question=self.speech.say("idle"),
-            )
+            idle = self.speech.say("idle")
+            text = idle if self.done_anything or self.talk == "complaint" else self._can_do("lost")
+            step = offer or NextStep(kind="none", text=text, question=idle)
         if self.done_anything or (running is not None and self._chose_running):
             return step
         if running is not None and awaited is not None and (step.kind, step.slot) == ("ask_slot", awaited):
@@ -335,12 +340,28 @@ class NextStepPolicy(CommandApplier):
     def _offer_again(self) -> NextStep | None:
         """The offer to go back to a flow once more, since it was not answered; None the third time."""
         waiting = find_paused(self.state, self.offered) if self.offered else None
+        if not self.offered and self.talk != "complaint" and not {"ask", "deny"} & self.kinds:
+            waiting = questions.take_back_drop(self.state, self.registry)
+            # Nothing was answered: "I can't do that" would be about a word of it.
+            self.replies = [] if waiting else self.replies
         if waiting is None:
             return None
         step = offer_to_resume(waiting, self.registry, self.at.locale)
-        if self.state.question_counts.get(questions.question_of(self.state, step) or "", 0) > 1:
-            return None
-        return step
+        often = self.state.question_counts.get(questions.question_of(self.state, step) or "", 0) > 1
+        return None if often else step
+
+    def _can_do(self, key: str = "can_do") -> str:
+        """What the assistant can do: at most three flows, those first that the message may mean."""
+        names = dict.fromkeys([*(name for name, _ in self.decision.selection.candidates), *self.registry])
+        others = [name for name in names if self.registry.get(name) not in (None, self._flow())]
+        tasks = self.speech.tasks(others[:TASKS_NAMED], self.registry)
+        return self.speech.say(key, words={"tasks": tasks}) if tasks else ""
+
+    def _instead(self) -> str:
+        """What the assistant can do, after what it cannot; once, until the conversation gets on."""
+        said, asks = self.state.question_counts.get("tasks", 0), {"ask", "out_of_scope"} & self.kinds
+        self.state.question_counts |= {"tasks": 1} if asks else {}
+        return self._can_do() if asks and not said and self.talk != "complaint" else ""
 
     @property
     def _chose_running(self) -> bool:
@@ -365,11 +386,7 @@ class NextStepPolicy(CommandApplier):
             return step.model_copy(update={"text": join(needed, step.question), "question": step.question})
         # Not the question after a bad value: there was none.
         step = await_slot(self.state, running, flow, name, self.speech, again=False)
-        asked = (
-            step.text
-            if held.attempts == 1
-            else self.speech.plain_question(flow, slot, running.values, again=True)
-        )
+        asked = self.speech.helped_question(flow, slot, running.values, last=held.attempts > 1)
         unclear = "" if self.talk == "complaint" else self.speech.say("unclear", flow, running.values)
         return step.model_copy(update={"kind": "reask", "text": join(unclear, asked), "question": asked})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from jazzmine_dspy.dialogue.events import flow_changes
-from jazzmine_dspy.dialogue.flows import align, drop_unknown, next_in_line, pending
+from jazzmine_dspy.dialogue.flows import align, defer, drop_unknown, next_in_line, pending
 from jazzmine_dspy.dialogue.formats import spoken
 from jazzmine_dspy.dialogue.texts import Speech, compose, join, title
 from jazzmine_dspy.memory.working import ActiveFlowState, FlowStatus, PendingConfirmation, WorkingMemory
@@ -20,6 +20,9 @@ from jazzmine_dspy.models.templates import default_texts
 from jazzmine_dspy.models.turn import Confirming
 
 Flows = Mapping[str, Flow]
+
+DROPPED = "the user left it"
+"""The reason in the record of a flow that the user dropped."""
 
 OTHER_WORDS = {"confirm": "confirm_again", "clarify": "clarify_again", "none": "lost_again"}
 """The key of what is said before a question of each kind that was put in vain twice."""
@@ -155,9 +158,12 @@ def await_slot(
     text = speech.question(flow, slot, running.values, again=again, why=why, readings=readings)
     # A refusal stands before the question as it was put first.
     first = speech.question(flow, slot, running.values)
-    asked = first if text.endswith(first) else text
     return NextStep(
-        kind="reask" if again else "ask_slot", flow=flow.name, slot=name, text=text, question=asked
+        kind="reask" if again else "ask_slot",
+        flow=flow.name,
+        slot=name,
+        text=text,
+        question=first if text.endswith(first) else text,
     )
 
 
@@ -176,20 +182,12 @@ def question_of(state: WorkingMemory, step: NextStep) -> str | None:
         return f"{step.flow}: {step.kind}"
     if step.choices:
         return "clarify"
-    if step.kind == "answer" and step.question:
-        return "idle"
-    return "lost" if step.kind in ("none", "clarify") else None
+    return "lost" if step.kind in ("none", "clarify") or (step.kind == "answer" and step.question) else None
 
 
 def may_ask(state: WorkingMemory, questions: Collection[str]) -> bool:
     """Return whether these questions may be put once more."""
     return all(state.question_counts.get(key, 0) < ATTEMPTS_ALLOWED for key in questions)
-
-
-def count(state: WorkingMemory, questions: Collection[str]) -> None:
-    """Count that these questions are put."""
-    for key in questions:
-        state.question_counts[key] = state.question_counts.get(key, 0) + 1
 
 
 def rephrase(state: WorkingMemory, step: NextStep, speech: Speech, flow: Flow | None) -> NextStep:
@@ -199,10 +197,11 @@ def rephrase(state: WorkingMemory, step: NextStep, speech: Speech, flow: Flow | 
     if times == 0 or step.kind not in OTHER_WORDS:
         return step
     if key == "lost":
-        again = speech.say("lost_again")
-        return step.model_copy(update={"text": f"{speech.say('unclear')} {again}", "question": again})
-    before = speech.say(OTHER_WORDS[step.kind] if times > 1 else "unclear", flow)
-    return step.model_copy(update={"text": f"{before} {step.text}"})
+        step = step.model_copy(
+            update={"text": speech.say("lost_again"), "question": speech.say("lost_again")}
+        )
+    before = OTHER_WORDS[step.kind] if times > 1 and key != "lost" else "unclear"
+    return step.model_copy(update={"text": f"{speech.say(before, flow)} {step.text}"})
 
 
 def progress_key(state: WorkingMemory) -> object:
@@ -211,26 +210,39 @@ def progress_key(state: WorkingMemory) -> object:
         flow.flow_name: (flow.values, flow.ready, [name for name, held in flow.slots.items() if held.skipped])
         for flow in state.open_flows
     }
-    running = state.active_flow.flow_name if state.active_flow else None
-    return running, flows, len(state.flow_history) + state.flows_dropped
+    return (
+        state.active_flow and state.active_flow.flow_name,
+        flows,
+        len(state.flow_history) + state.flows_dropped,
+    )
 
 
 def reset_counts(state: WorkingMemory) -> None:
     """Something came of the turn: what was asked in vain before counts no longer, values refused do."""
     given_up = any(times >= ATTEMPTS_ALLOWED for times in state.question_counts.values())
     state.question_counts = {}
-    for flow in state.open_flows:
-        for held in flow.slots.values():
-            if held.attempts and not held.validation_error:
-                reset_attempts(state, held)
-    refused = any(
-        held.attempts >= ATTEMPTS_ALLOWED for flow in state.open_flows for held in flow.slots.values()
-    )
-    if given_up and not refused:
+    slots = [held for flow in state.open_flows for held in flow.slots.values()]
+    for held in slots:
+        if held.attempts and not held.validation_error:
+            reset_attempts(state, held)
+    if given_up and all(held.attempts < ATTEMPTS_ALLOWED for held in slots):
         state.escalation = ""
 
 
 # --- a person ---------------------------------------------------------------------------------------------
+
+
+def take_back_drop(state: WorkingMemory, registry: Flows) -> ActiveFlowState | None:
+    """Set the flow aside that the last turn dropped, as it was, so that going back to it can be offered."""
+    last = state.flow_history[-1] if state.flow_history else None
+    just_dropped = last is not None and (last.reason, last.ended_at_turn) == (DROPPED, state.turn_number - 1)
+    if last is None or not just_dropped or last.flow_name not in registry:
+        return None
+    waiting = defer(state, registry[last.flow_name], len(state.paused))
+    waiting.deferred = False
+    for name in waiting.slots.keys() & last.slot_values.keys():
+        waiting.slots[name].value = last.slot_values[name]
+    return waiting
 
 
 def offer_is_open(state: WorkingMemory) -> bool:

@@ -20,10 +20,17 @@ from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.flows import Flow, Slot
 from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.registry import FlowRegistry, reading_context
+from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.models.templates import FIELD, default_texts, is_result, language_tag
 
 LONGEST_RESULT = 300
 """Characters that a part of a result may have in a text."""
+
+LONGEST_VALUE = 80
+"""Characters that a value may have where it is repeated to the user."""
+
+_HELP = {"boolean": "confirm_again", "text": "any_words", "list": "any_words"}
+"""The key of what is said of an answer that was not understood, by slot type; for all others an example."""
 
 _EMPTY = "\ufdd0"
 """Stands for a field without a value until the gap around it is closed; no text has this sign."""
@@ -133,7 +140,11 @@ class Speech:
         part = self._result
         for key in name.split(".")[1:]:
             part = part.get(key) if isinstance(part, Mapping) else None
-        items = part if isinstance(part, list | tuple) else [part]
+        return self._plain(part, form, LONGEST_RESULT)
+
+    def _plain(self, value: Any, form: str, longest: int) -> str:
+        """A value or a list without tags, cut at a number of characters; "" for anything else."""
+        items = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(item, Mapping | list | tuple) for item in items):
             return ""
         plain = [
@@ -142,8 +153,29 @@ class Speech:
             else item
             for item in items
         ]
-        said = self.value(plain if items is part else plain[0], form)
-        return said if len(said) <= LONGEST_RESULT else f"{said[: LONGEST_RESULT - 1].rsplit(' ', 1)[0]}…"
+        said = self.value(plain if items is value else plain[0], form)
+        return said if len(said) <= longest else f"{said[: longest - 1].rsplit(' ', 1)[0]}…"
+
+    def stored(self, flow: Flow, values: Mapping[str, Any], next_slot: str | None) -> str:
+        """What to say of values that were stored: each with its slot, without tags and not too long; "" for none.
+
+        Args:
+            next_slot: The slot that is asked for next, None for the confirmation: values that the text names are
+                left out.
+        """
+        slot = flow.slot(next_slot or "")
+        named = {field[1] for field in FIELD.finditer(f"{slot.ask} {slot.reask}" if slot else flow.confirm)}
+        items = [
+            self.say("stored_value", flow, words={"slot": slot.title or spoken(slot.name), "value": said})
+            for slot in flow.slots
+            if slot.name not in named
+            and (
+                said := self._plain(
+                    values.get(slot.name), {"date": "full"}.get(slot.type, slot.type), LONGEST_VALUE
+                )
+            )
+        ]
+        return self.say("stored", flow, words={"values": "; ".join(items)}) if items else ""
 
     def question(
         self,
@@ -166,18 +198,43 @@ class Speech:
         if why and (slot.validator or not slot.reask):
             asked = self.question(flow, slot, values, again=bool(slot.reask))
             return f"{self._refusal(flow, slot, values, why)} {asked}".strip()
-        own = (slot.reask or slot.ask) if again else slot.ask
         words = {"task": title(flow), "slot": self._slot(flow, slot, values)}
-        filled = self.fill(own, flow, values, default=words)
-        return filled or self.plain_question(flow, slot, values, again=again)
+        return self.fill(
+            (again and slot.reask) or slot.ask, flow, values, default=words
+        ) or self.plain_question(flow, slot, values, again=again)
 
     def plain_question(
         self, flow: Flow, slot: Slot, values: Mapping[str, Any], *, again: bool = False
     ) -> str:
         """The same in words that fit every slot."""
-        key = "reask_slot" if again else "ask_slot"
         options = f" ({self._choice(slot, slot.options)})" if slot.options else ""
-        return self.say(key, flow, values, words={"slot": self._slot(flow, slot, values) + options})
+        return self.say(
+            "reask_slot" if again else "ask_slot",
+            flow,
+            values,
+            words={"slot": self._slot(flow, slot, values) + options},
+        )
+
+    def helped_question(self, flow: Flow, slot: Slot, values: Mapping[str, Any], *, last: bool) -> str:
+        """The question once more, with what would be an answer to it; the last time in words that fit every slot."""
+        if last:
+            asked = self.plain_question(flow, slot, values, again=True)
+            return join(asked, self.say("ask_person", flow, values))
+        if slot.options:
+            return self.say("which_value", flow, values, words={"values": self._choice(slot, slot.options)})
+        # Of an amount without its currency: it is the registry's.
+        given = (slot.kind.example.split(" ")[0], slot.min)
+        values_in_form = (call_type(slot, "normalize", each, None, self._at) for each in given)
+        fitting = (
+            v for v in values_in_form if v is not None and not call_type(slot, "check", v, "?", self._at)
+        )
+        form = "day" if slot.type == "date" and slot.max != "today" and slot.year != "required" else slot.type
+        words = {"value": self.value(next(fitting, None), form)}
+        key = _HELP.get(slot.type, "example" if words["value"] else "")
+        helps = key and not slot.pattern and not slot.validator
+        return join(
+            self.question(flow, slot, values), self.say(key, flow, values, words=words) if helps else ""
+        )
 
     def _slot(self, flow: Flow, slot: Slot, values: Mapping[str, Any]) -> str:
         return slot.title or self.say("untitled_slot", flow, values, words={"slot": spoken(slot.name)})

@@ -2,6 +2,7 @@
 
 from jazzmine_dspy.eval.compare import Comparison, Gate, compare, gate
 from jazzmine_dspy.eval.evaluation import Evaluation, Price, TurnResult
+from jazzmine_dspy.eval.feedback import WrongTurn, wrong_turns
 from jazzmine_dspy.eval.intervals import Metric, summarise
 from jazzmine_dspy.eval.metrics import ScoreTerm, TurnScores, commands_f1, score_turn, stage_score
 from jazzmine_dspy.eval.objective import OBJECTIVES, Objective
@@ -9,7 +10,6 @@ from jazzmine_dspy.eval.record import Record, read_record
 from jazzmine_dspy.eval.reliability import confusions, reliability
 from jazzmine_dspy.eval.run import Decides, evaluate
 from jazzmine_dspy.eval.significance import Difference, paired_difference
-from jazzmine_dspy.eval.wrong_turns import WrongTurn, wrong_turns
 
 __all__ = [
     "OBJECTIVES",

@@ -259,8 +259,7 @@ def _slices(pairs: Sequence[Pair], metric: str, seed: int) -> tuple[Slice, ...]:
         named = [(pair, frozenset(names_of(pair[0].example))) for pair in pairs]
         for name in sorted(frozenset().union(*(names for _, names in named))):
             held = [pair for pair, names in named if name in names]
-            one = _compared(held, metric, seed)
-            if one is not None:
+            if (one := _compared(held, metric, seed)) is not None:
                 found.append(Slice(kind, name, len(held), one, one.conversations >= FEWEST_CLUSTERS))
     adjusted = iter(_adjusted([one.found for one in found if one.tested]))
     return tuple(replace(one, found=next(adjusted)) if one.tested else one for one in found)

@@ -29,19 +29,17 @@ def flows_of(example: Example) -> tuple[str, ...]:
         >>> example = Example(
         ...     conversation_id="c", turn_id="t", turn=turn, labels=Labels(flows=("track",)), role="test", line=1
         ... )
-        >>> flows_of(example), commands_of(example), place_of(example)
+        >>> flows_of(example), _commands_of(example), place_of(example)
         (('track', 'refund'), (), ('a flow is running',))
     """
     running = (example.turn.flow,) if example.turn.flow else ()
     return tuple(dict.fromkeys((*(example.labels.flows or ()), *running)))
 
 
-def commands_of(example: Example) -> tuple[str, ...]:
+def _commands_of(example: Example) -> tuple[str, ...]:
     """The kinds of the commands that a turn is labelled with; "no command" for none, nothing where it has no label."""
     labelled = example.labels.commands
-    if labelled is None:
-        return ()
-    return tuple(dict.fromkeys(command.type for command in labelled)) or (NOTHING,)
+    return () if labelled is None else tuple(dict.fromkeys(each.type for each in labelled)) or (NOTHING,)
 
 
 def place_of(example: Example) -> tuple[str, ...]:
@@ -96,8 +94,9 @@ class TurnResult:
     @property
     def wrong(self) -> bool:
         """Whether a flow or a command is wrong. True for a crash, False where the language model did not answer."""
-        asked = [self.scores[name].value for name in WHOLE_TURN if name in self.scores]
-        return not self.unanswered and not all(asked)
+        return not self.unanswered and not all(
+            self.scores[name].value for name in WHOLE_TURN if name in self.scores
+        )
 
     @property
     def outcome(self) -> str:
@@ -106,9 +105,7 @@ class TurnResult:
             return "unanswered"
         if self.decision is None:
             return "crashed"
-        if self.decision.degraded:
-            return "degraded"
-        return "wrong" if self.wrong else "right"
+        return "degraded" if self.decision.degraded else "wrong" if self.wrong else "right"
 
 
 @dataclass(frozen=True)
@@ -293,8 +290,7 @@ class Evaluation:
 
     def _spent(self, usages: Sequence[Usage], turns: int) -> dict[str, float | None]:
         total = sum(usages, Usage())
-        cost = total.cost
-        if cost is None and self.price is not None:
+        if (cost := total.cost) is None and self.price is not None:
             cost = (total.prompt_tokens * self.price[0] + total.completion_tokens * self.price[1]) / 1e6
         per = max(1, turns)
         counted = not total.lm_calls or total.prompt_tokens > 0
@@ -308,7 +304,7 @@ class Evaluation:
 
 PARTS: dict[str, Callable[[Example], Iterable[str]]] = {
     "place": place_of,
-    "command": commands_of,
+    "command": _commands_of,
     "flow": flows_of,
 }
 """By what turns are divided: what of a division a turn belongs to."""
@@ -334,8 +330,7 @@ def quantiles(times: Sequence[float]) -> dict[str, float]:
 
 def inconclusive_reason(turns: Sequence[Any]) -> str:
     """Why turns decide nothing: the language model left too many unanswered. Empty if they are conclusive."""
-    silent = sum(turn.unanswered for turn in turns)
-    if silent <= UNANSWERED * len(turns):
+    if (silent := sum(turn.unanswered for turn in turns)) <= UNANSWERED * len(turns):
         return ""
     return (
         f"the language model did not answer {silent} of {len(turns)} turns, more than {UNANSWERED:.0%}: "

@@ -65,19 +65,19 @@ def f1(*, tp: float, fp: float, fn: float) -> ScoreTerm:
     return ScoreTerm((_f1_part("", tp, fp, fn),))
 
 
-def f1_of(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> ScoreTerm:
+def _f1_of(answer: Iterable[Hashable], gold: Iterable[Hashable]) -> ScoreTerm:
     """Counts for a micro F1 over two bags: an item said twice must be wanted twice."""
     said, wanted = Counter(answer), Counter(gold)
     tp = (said & wanted).total()
     return f1(tp=tp, fp=said.total() - tp, fn=wanted.total() - tp)
 
 
-def flag_f1(answer: bool | None, gold: bool) -> ScoreTerm:
+def _flag_f1(answer: bool | None, gold: bool) -> ScoreTerm:
     """Counts for the F1 of a yes; None is no answer, which finds nothing."""
     return f1(tp=bool(gold and answer), fp=bool(answer and not gold), fn=bool(gold and not answer))
 
 
-def class_f1(answer: str | None, gold: str, classes: Collection[str]) -> ScoreTerm:
+def _class_f1(answer: str | None, gold: str, classes: Collection[str]) -> ScoreTerm:
     """Counts for a macro F1: one part for each class."""
     return ScoreTerm(
         tuple(
@@ -131,27 +131,25 @@ def score_turn(decision: TurnDecision | None, labels: Labels, turn: Turn) -> Tur
     }
 
 
-def sentiment_class(score: float) -> str:
+def _sentiment_class(score: float) -> str:
     """``negative`` up to -0.2, ``positive`` from 0.2, ``neutral`` between.
 
     Example:
-        >>> sentiment_class(-0.2), sentiment_class(0.1), sentiment_class(0.3)
+        >>> _sentiment_class(-0.2), _sentiment_class(0.1), _sentiment_class(0.3)
         ('negative', 'neutral', 'positive')
     """
     return SENTIMENTS[1 + (score >= _SURE) - (score <= -_SURE)]
 
 
-def token_f1(answer: str, gold: str) -> float:
+def _token_f1(answer: str, gold: str) -> float:
     """F1 over the bags of lower-cased words of two texts; where neither has one, whether they are equal.
 
     Example:
-        >>> round(token_f1("Where is order 4471?", "where is it"), 3)
+        >>> round(_token_f1("Where is order 4471?", "where is it"), 3)
         0.571
     """
     said, wanted = words(answer), words(gold)
-    if not said and not wanted:
-        return float(collapse(answer) == collapse(gold))
-    return f1_of(said, wanted).value or 0.0
+    return _f1_of(said, wanted).value or 0.0 if said or wanted else float(collapse(answer) == collapse(gold))
 
 
 def stage_score(stage: Stage, decision: TurnDecision | None, labels: Labels, turn: Turn) -> float | None:
@@ -210,16 +208,14 @@ def _sequence_f1(
         command_keys([command for command in commands if command.understood or not understood], turn)
         for commands in (decision.commands, labels.commands)
     )
-    if not answer and not gold:
-        return 1.0
-    return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold))
+    return 2.0 * longest_common(answer, gold) / (len(answer) + len(gold)) if answer or gold else 1.0
 
 
 def _enhance_score(decision: TurnDecision | None, labels: Labels) -> float | None:
     answer = decision.enhancement if decision else None
     scores: list[float] = []
     if labels.enhanced is not None:
-        scores.append(token_f1(answer.enhanced_query, labels.enhanced) if answer else 0.0)
+        scores.append(_token_f1(answer.enhanced_query, labels.enhanced) if answer else 0.0)
     if labels.sentiment is not None:
         scores.append(1.0 - abs(answer.sentiment_score - labels.sentiment) / 2.0 if answer else 0.0)
     if labels.is_cancellation is not None:
@@ -236,21 +232,24 @@ def _enhancement(decision: TurnDecision | None, labels: Labels, turn: Turn) -> d
         scores |= _rewrite(answer.enhanced_query if answer else None, labels, turn)
     if labels.sentiment is not None:
         gold = labels.sentiment
-        said = sentiment_class(answer.sentiment_score) if answer else None
-        scores["sentiment_macro_f1"] = class_f1(said, sentiment_class(gold), SENTIMENTS)
+        said = _sentiment_class(answer.sentiment_score) if answer else None
+        scores["sentiment_macro_f1"] = _class_f1(said, _sentiment_class(gold), SENTIMENTS)
         scores["sentiment_mae"] = mean(abs(answer.sentiment_score - gold) if answer else 1.0 + abs(gold))
     if labels.intent is not None:
         scores["intent_accuracy"] = mean(answer is not None and answer.intent == labels.intent)
     if labels.entities is not None:
-        found = {name_key(entity.name) for entity in answer.entities} if answer else set()
-        scores["entity_f1"] = f1_of(found, {name_key(entity.name) for entity in labels.entities})
+        scores["entity_f1"] = _f1_of(
+            {name_key(entity.name) for entity in answer.entities} if answer else set(),
+            {name_key(entity.name) for entity in labels.entities},
+        )
     if labels.is_cancellation is not None:
-        scores["cancellation_f1"] = flag_f1(
+        scores["cancellation_f1"] = _flag_f1(
             answer.is_cancellation if answer else None, labels.is_cancellation
         )
     if labels.is_continuation is not None:
-        shifted = not answer.is_continuation if answer else None
-        scores["topic_shift_f1"] = flag_f1(shifted, not labels.is_continuation)
+        scores["topic_shift_f1"] = _flag_f1(
+            not answer.is_continuation if answer else None, not labels.is_continuation
+        )
     return scores
 
 
@@ -259,12 +258,13 @@ def _rewrite(answer: str | None, labels: Labels, turn: Turn) -> dict[str, ScoreT
     exact = mean(answer is not None and collapse(answer) == collapse(gold))
     scores = {
         "rewrite_exact": exact,
-        "rewrite_token_f1": mean(token_f1(answer, gold) if answer is not None else 0.0),
+        "rewrite_token_f1": mean(_token_f1(answer, gold) if answer is not None else 0.0),
     }
-    if gold == turn.text:
-        scores["unchanged_kept"] = mean(answer == turn.text)
-    else:
-        scores["rewrite_needed_exact"] = exact
+    scores |= (
+        {"unchanged_kept": mean(answer == turn.text)}
+        if gold == turn.text
+        else {"rewrite_needed_exact": exact}
+    )
     # Only entities that the right rewrite names are asked for: others are known from the state alone.
     named = [
         name for entity in labels.entities or () if (name := set(words(entity.name))) <= set(words(gold))
@@ -309,11 +309,11 @@ def _commands(decision: TurnDecision | None, labels: Labels, turn: Turn) -> dict
     scores = {
         "commands_exact": mean(decision is not None and answer == gold),
         "joint_goal": mean(decision is not None and held_after(turn, said) == held),
-        "slot_name_f1": f1_of([name for name, _ in said_slots], [name for name, _ in gold_slots]),
-        "slot_value_f1": f1_of(said_slots, gold_slots),
+        "slot_name_f1": _f1_of([name for name, _ in said_slots], [name for name, _ in gold_slots]),
+        "slot_value_f1": _f1_of(said_slots, gold_slots),
     }
     for kind in sorted({str(key[0]) for key in (*answer, *gold)}):
-        scores[f"command_f1/{kind}"] = f1_of(
+        scores[f"command_f1/{kind}"] = _f1_of(
             [key for key in answer if key[0] == kind], [key for key in gold if key[0] == kind]
         )
     return scores

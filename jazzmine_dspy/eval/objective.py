@@ -81,8 +81,7 @@ class Objective:
         """The constraints that one program breaks against another, on the turns that both answered, in words."""
         found = []
         for metric, allowed in sorted(self.constraints.items()):
-            difference = ours.shared_difference(theirs, metric)
-            if difference is None:
+            if (difference := ours.shared_difference(theirs, metric)) is None:
                 continue
             loss = difference.value if metric in LOWER_IS_BETTER else -difference.value
             if loss > allowed + 1e-12:

@@ -35,8 +35,7 @@ def confusions(turns: Iterable[TurnResult]) -> Counter[tuple[str, str]]:
             counts[NONE, NONE] += 1
         counts.update((flow, flow) for flow in gold if flow in answer)
         missing = [flow for flow in gold if flow not in answer]
-        extra = [flow for flow in answer if flow not in gold]
-        counts.update(zip_longest(missing, extra, fillvalue=NONE))
+        counts.update(zip_longest(missing, [flow for flow in answer if flow not in gold], fillvalue=NONE))
     return counts
 
 
@@ -96,5 +95,8 @@ def reliability_of(pairs: Sequence[tuple[float, float]], bins: int = 10) -> Reli
         n = len(group)
         accuracy = sum(right for _, right in group) / n
         filled.append(Bin(n, sum(sure for sure, _ in group) / n, accuracy, *wilson(accuracy, n)))
-    ece = sum(one.n * abs(one.confidence - one.accuracy) for one in filled) / len(pairs)
-    return Reliability(tuple(filled), ece, len(pairs))
+    return Reliability(
+        tuple(filled),
+        sum(one.n * abs(one.confidence - one.accuracy) for one in filled) / len(pairs),
+        len(pairs),
+    )

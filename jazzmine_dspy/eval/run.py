@@ -69,8 +69,7 @@ def evaluate(
             with conversation_scope(example.conversation_id):
                 if len(lost) > int(UNANSWERED * len(examples)):
                     raise LMUnansweredError("not asked, since the language model does not answer")
-                excluded = tuple(exclude(example)) if exclude else ()
-                decision = program.decide(example.turn, exclude=excluded)
+                decision = program.decide(example.turn, exclude=tuple(exclude(example)) if exclude else ())
         except LMUnansweredError as caught:
             lost.append(example)
             spent = (time.perf_counter() - started) * 1000.0

@@ -335,10 +335,11 @@ def sign_flips(parts: Floats | Sequence[float], *, seed: int = 0) -> tuple[float
     far = high = 0 if exact else 1
     for done in range(0, draws, rows := max(1, 2_000_000 // moved.size)):
         shape = (min(draws - done, rows), moved.size)
-        if exact:
-            turned = (np.arange(done, done + shape[0])[:, None] >> np.arange(moved.size)) & 1
-        else:
-            turned = chance.integers(0, 2, shape, dtype=np.int8)
+        turned = (
+            (np.arange(done, done + shape[0])[:, None] >> np.arange(moved.size)) & 1
+            if exact
+            else chance.integers(0, 2, shape, dtype=np.int8)
+        )
         sums = total - 2.0 * (turned.astype(np.float64) @ moved)
         far += int((np.abs(sums) >= abs(total) - tie).sum())
         high += int((sums >= total - tie).sum())
@@ -373,7 +374,5 @@ def _scored(
 
 def _own(scores: TurnScores, metric: str) -> float:
     """A turn's own score; 1 where nothing was expected and nothing answered, 0 where it has none."""
-    if metric not in scores:
-        return 0.0
-    value = scores[metric].value
+    value = scores[metric].value if metric in scores else 0.0
     return 1.0 if value is None else value

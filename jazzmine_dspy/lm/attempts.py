@@ -37,7 +37,6 @@ _WORDS = {
     LIMIT: r"max.?(?:completion.?)?tokens",
 }
 """What refusals call a setting that can be left out, in the order in which each is."""
-_OF_LENGTH = re.compile("context.?(length|window|size)|too long")
 
 
 class Outcome(NamedTuple):
@@ -216,7 +215,9 @@ class Attempts:
         if not isinstance(error, LMInvalidRequestError | LMUnsupportedFeatureError):
             return []
         said, limit = str(error.message).lower(), limit_of(self._sent)
-        if isinstance(error, ContextWindowExceededError) or _OF_LENGTH.search(said):
+        if isinstance(error, ContextWindowExceededError) or re.search(
+            "context.?(length|window|size)|too long", said
+        ):
             # What a model that thinks is given beyond its answer may be all that does not fit.
             return [CONTEXT] if limit > self._wanted else []
         sent = {**unwrap(self._lm)[0].kwargs, **self._sent, LIMIT: limit or None}

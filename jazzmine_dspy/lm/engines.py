@@ -51,11 +51,11 @@ class Engine(Shared):
 
     def stream(self, request: Request) -> Iterator[Any]:
         """As `complete`, in events."""
-        yield from small_events(self.complete(request))
+        yield from _small_events(self.complete(request))
 
     async def astream(self, request: Request) -> AsyncIterator[Any]:
         """As `acomplete`, in events."""
-        for event in small_events(await self.acomplete(request)):
+        for event in _small_events(await self.acomplete(request)):
             yield event
 
     def close(self) -> None:
@@ -137,9 +137,9 @@ def engine_identity(engine: Any) -> str:
 
 def system_text(request: Request) -> str:
     """The system message, "" if there is none."""
-    system = request.system
-    if system is None or isinstance(system, str):
-        return system or ""
+    system = request.system or ""
+    if isinstance(system, str):
+        return system
     return "".join(part.text for part in system if part.type == "text")
 
 
@@ -201,7 +201,7 @@ def request_key(request: Request, identity: str = "") -> str:
     return sha256(f"{identity}\n{canonical_json(request_to_dict(request))}")
 
 
-def small_events(response: Response) -> Iterator[Any]:
+def _small_events(response: Response) -> Iterator[Any]:
     """A finished text response as events of a word each: DSPy's listeners miss a field in one big delta."""
     yield StreamStartEvent(id=response.id, model=response.model)
     for piece in re.findall(r" [^ ]*|[^ ]+", _text(response.message)):
@@ -270,9 +270,13 @@ class ScriptedEngine(Engine):
             answer = answers[max(matches, key=len)]
         if isinstance(answer, BaseException):
             raise answer
-        sent = sum(len(message["content"].split()) for message in chat_messages(request))
         return text_response(
-            request, answer, usage=Usage(input_tokens=sent, output_tokens=len(answer.split()))
+            request,
+            answer,
+            usage=Usage(
+                input_tokens=sum(len(message["content"].split()) for message in chat_messages(request)),
+                output_tokens=len(answer.split()),
+            ),
         )
 
     async def acomplete(self, request: Request) -> Response:

@@ -46,7 +46,7 @@ class Counts:
     paid: float | None = None
 
 
-def token_limit(request: Request) -> Tokens:
+def _token_limit(request: Request) -> Tokens:
     """What a call may take at most: a token for every byte that is sent, and the longest answer that it allows."""
     sent = json.dumps(request_to_dict(request), ensure_ascii=False)
     return Tokens(len(sent.encode("utf-8", "replace")), request.config.max_tokens or 0)
@@ -85,7 +85,7 @@ class Meter(Shared):
 
     - Calls never exceed ``max_calls``: a call is counted before it is made.
     - Tokens never exceed ``max_tokens``, nor money ``max_money``: a call under way reserves the most that it may take
-      (`token_limit`), and what it really took replaces that when it ends. Where the most does not fit next to the
+      (`_token_limit`), and what it really took replaces that when it ends. Where the most does not fit next to the
       reservations of others, the call waits for them; where it does not fit alone, it is refused. A provider that
       counts more tokens than it was sent bytes, or answers more than it was allowed, is believed all the same.
     - An answer without a token count is taken for that most, and counted in ``uncounted``.
@@ -193,7 +193,7 @@ class Meter(Shared):
         Raises:
             BudgetExhausted: The call would be one too many, or may be too large.
         """
-        most = token_limit(request) if self._limits else Tokens()
+        most = _token_limit(request) if self._limits else Tokens()
         with self._lock:
             while True:
                 if self.max_calls is not None and self._calls >= self.max_calls:
@@ -250,7 +250,7 @@ class Meter(Shared):
         )
 
 
-class CountingEngine(Wrapper):
+class _CountingEngine(Wrapper):
     """An engine whose calls a meter counts.
 
     Args:
@@ -284,4 +284,4 @@ def metered(lm: dspy.LM, meter: Meter) -> dspy.LM:
     Raises:
         LMSettingsError: The model is not a `dspy.LM`.
     """
-    return wrap(lm, lambda engine: CountingEngine(engine, meter))
+    return wrap(lm, lambda engine: _CountingEngine(engine, meter))

@@ -123,10 +123,13 @@ class OllamaEngine(NativeEngine):
         # From 0.12.6 on Ollama refuses what it would have cut; earlier versions do not know the word.
         defaults = {"num_ctx": quirks.context, "think": False, "extra_body": {"truncate": False}}
         given = {name: self.lm.kwargs[name] for name in self.SETTINGS if self.lm.kwargs.get(name) is not None}
-        config = replace(
-            request.config, extensions={**(request.config.extensions or {}), **defaults, **given}
+        return replace(
+            request,
+            model=self.lm.model,
+            config=replace(
+                request.config, extensions={**(request.config.extensions or {}), **defaults, **given}
+            ),
         )
-        return replace(request, model=self.lm.model, config=config)
 
 
 @contextlib.contextmanager

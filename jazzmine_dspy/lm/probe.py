@@ -64,8 +64,7 @@ def probe(lm: dspy.LM) -> Probe:
     attempts = Attempts(lm, {"max_tokens": 64, "response_format": _FORMS[schema_support(lm)]})
     while True:
         settings = attempts.settings()
-        form = settings["response_format"]
-        if form is WITHOUT:
+        if (form := settings["response_format"]) is WITHOUT:
             del settings["response_format"]
         with dspy.track_usage() as usage, Listener(lm) as listener:
             try:

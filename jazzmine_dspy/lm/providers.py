@@ -90,8 +90,7 @@ def schema_support(lm: dspy.LM) -> Support:
     inner, engine = unwrap(lm)
     if "response_format" in quirks_of(lm).refused:
         return "none"
-    declared = getattr(inner, "schema_support", None)
-    if declared is not None:
+    if (declared := getattr(inner, "schema_support", None)) is not None:
         return "static" if declared == "static" else "schema" if declared else "json"
     if not isinstance(engine, str) or not isinstance(inner, dspy.LM):
         return _by_table(inner)

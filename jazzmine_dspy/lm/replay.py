@@ -107,8 +107,7 @@ class ReplayStore(Shared):
         """The stored answer, or None. `key` is that of `key()`."""
         if self._own is not None and key not in self._own:
             return None
-        row = self._execute("SELECT response FROM answers WHERE key = ?", key)
-        if row is None:
+        if (row := self._execute("SELECT response FROM answers WHERE key = ?", key)) is None:
             return None
         try:
             return cast("Response", response_from_dict(json.loads(row[0])))
@@ -174,7 +173,7 @@ class ReplayEngine(Wrapper):
                 return replace(stored, provider_data={_MARK: True})
             response: Response = self.inner.complete(request)
             # A truncated answer is as repeatable as any other.
-            if is_answer(response):
+            if _is_answer(response):
                 self.store.put(key, response)
             return response
 
@@ -193,7 +192,7 @@ def is_replay(response: Any) -> bool:
     return bool((response.provider_data or {}).get(_MARK))
 
 
-def is_answer(response: Response) -> bool:
+def _is_answer(response: Response) -> bool:
     """Whether a response is one to keep: not an outage, nor what a filter has stopped."""
     outcome = outcome_of(response)
     answered = bool(outcome.text.strip()) or outcome.finish == "tool_call"
@@ -303,8 +302,11 @@ def recording_summary(lms: Iterable[dspy.LM | None]) -> dict[str, Any] | None:
         return None
     recording = engines[0].recording
     facts = {name: str(getattr(recording, name)) for name in ("name", "kind", "date", "measured")}
-    used = set().union(*(engine.used for engine in engines))
-    return {**facts, "answers": len(engines[0].keys), "used": len(used)}
+    return {
+        **facts,
+        "answers": len(engines[0].keys),
+        "used": len(set().union(*(engine.used for engine in engines))),
+    }
 
 
 def describe(summary: Mapping[str, Any]) -> str:

@@ -213,8 +213,7 @@ class _TextEngine(Engine):
         prompt: Any = [SimpleNamespace(**each) for each in messages] if self._parts else _prompt(messages)
         reply = await self._method(prompt)
         texts = (reply, *(getattr(reply, name, None) for name in _TEXTS))
-        text = next((each for each in texts if isinstance(each, str)), None)
-        if text is None:
+        if (text := next((each for each in texts if isinstance(each, str)), None)) is None:
             raise LMRequestError(
                 f"The language model answered with {type(reply).__name__}, which has no text",
                 where=request.model,

@@ -179,7 +179,8 @@ class StageRecord(Value):
     the parts of an answer that are left out, each with the reason, which ``cause`` names too; ``retried`` are the parts
     that were asked for once more, with the reason of the first time. ``latency_ms`` is wall-clock in milliseconds.
     ``calls`` are the language model calls that the stage made, in their order, those that came to nothing included;
-    ``usage`` sums them up.
+    ``usage`` sums them up. ``agreement`` compares the commands with a second reading: its certainty if it has the same
+    commands, and minus its certainty if it has others; None if there is none.
     """
 
     source: SourceKind
@@ -193,6 +194,7 @@ class StageRecord(Value):
     # Left out of the JSON form where nothing is said: decisions stay the bytes that they were.
     refused: tuple[Text, ...] = Field(default=(), exclude_if=lambda value: not value)
     retried: tuple[Text, ...] = Field(default=(), exclude_if=lambda value: not value)
+    agreement: float | None = Field(default=None, ge=-1.0, le=1.0, exclude_if=lambda value: value is None)
 
 
 class Enhancement(Value):

@@ -316,12 +316,7 @@ def check_expression(pattern: str) -> None:
 
 def fullmatch(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
     """Whether a whole text matches; False with a warning if that takes too long to tell."""
-    return bool(_spans(pattern, text, ignore_case, whole=True))
-
-
-def search(pattern: str, text: str, *, ignore_case: bool = False) -> tuple[tuple[int, int], ...]:
-    """Where parts of a text match; nothing, with a warning, if that takes too long to tell."""
-    return _spans(pattern, text, ignore_case, whole=False)
+    return bool(search(pattern, text, ignore_case=ignore_case, whole=True))
 
 
 @functools.lru_cache(maxsize=512)
@@ -332,7 +327,10 @@ def expression(pattern: str, *, ignore_case: bool = False) -> regex.Pattern[str]
 
 # A message meets the same pattern many times in one turn; a slow one costs its time once.
 @functools.lru_cache(maxsize=1024)
-def _spans(pattern: str, text: str, ignore_case: bool, *, whole: bool) -> tuple[tuple[int, int], ...]:
+def search(
+    pattern: str, text: str, *, ignore_case: bool = False, whole: bool = False
+) -> tuple[tuple[int, int], ...]:
+    """Where parts of a text match, or its whole; nothing, with a warning, if that takes too long to tell."""
     compiled = expression(pattern, ignore_case=ignore_case)
     try:
         if whole:

@@ -85,12 +85,10 @@ class Budget(Shared):
 
     def since(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What was spent since `spent` was asked; money is None where it was."""
-        now = self.spent()
-        keys = [key for key, value in now.items() if value is None or isinstance(value, int | float)]
         return {
-            key: None if now[key] is None or before[key] is None else round(now[key] - before[key], 9)
-            for key in keys
-            if key != "price"
+            key: None if now is None or before[key] is None else round(now - before[key], 9)
+            for key, now in self.spent().items()
+            if key != "price" and (now is None or isinstance(now, int | float))
         }
 
 
@@ -115,9 +113,8 @@ def spending(spent: Mapping[str, Any], price: Price | None) -> str:
 
 def price_in_words(name: str, price: Price | None) -> str:
     """What a language model's tokens cost, and who says so."""
-    if price is not None:
-        return price.words
-    return f"unknown: neither the recipe nor LiteLLM's table has a price for {name}"
+    unknown = f"unknown: neither the recipe nor LiteLLM's table has a price for {name}"
+    return unknown if price is None else price.words
 
 
 def price_for(recipe: Recipe) -> Price | None:
@@ -128,8 +125,7 @@ def price_for(recipe: Recipe) -> Price | None:
     """
     if recipe.lm == "none":
         return Price(0.0, 0.0, source="no language model is asked")
-    found = price_of(recipe.lm, recipe.price)
-    if found is None and recipe.budget.money is not None:
+    if (found := price_of(recipe.lm, recipe.price)) is None and recipe.budget.money is not None:
         raise RecipeError(
             f"The price of {recipe.lm!r} is unknown, so a budget in money is not possible",
             where="budget.money",

@@ -112,8 +112,7 @@ def check_lm(context: RunContext, program: TurnProgram, examples: Sequence[Examp
     once = program.with_policy("lm")
     if program.shape == "staged" and program.policy.asks("enhance"):
         # One call, not one for each stage.
-        alone = program.policy.named("local").model_copy(update={"enhance": "lm"})
-        once = program.with_policy(alone)
+        once = program.with_policy(program.policy.named("local").model_copy(update={"enhance": "lm"}))
     # The shortest turn, so that it fits the context window of a small model.
     example = min(
         examples, key=lambda e: (sum(len(m.text) for m in e.turn.history) + len(e.turn.text), e.key)

@@ -90,8 +90,13 @@ def fit(rows: Sequence[ConfidenceRow], start: TurnConfidence) -> TurnConfidence:
     features = np.array([[*(row.features.get(name, 0.0) for name in names), 1.0] for row in rows])
     start_factors = np.array([*(start.factors.get(name, 0.0) for name in names), start.offset])
     right = np.array([float(row.right) for row in rows])
-    weights = np.array([row.weight for row in rows])
-    fitted = logistic(features, right, weights, start_factors, np.array([*[PULL] * len(names), PULL / 20]))
+    fitted = logistic(
+        features,
+        right,
+        np.array([row.weight for row in rows]),
+        start_factors,
+        np.array([*[PULL] * len(names), PULL / 20]),
+    )
     factors = {name: round(float(value), 4) for name, value in zip(names, fitted[:-1], strict=True)}
     return start.model_copy(update={"factors": factors, "offset": round(float(fitted[-1]), 4)})
 
@@ -127,11 +132,11 @@ def passes(turn: TurnResult, confidence: float, gate: float) -> bool:
     return turn.decision is not None and not turn.degraded and (is_closed(turn) or confidence >= gate)
 
 
-def estimated_gate(confidences: Sequence[float], target_error: float) -> float:
+def _estimated_gate(confidences: Sequence[float], target_error: float) -> float:
     """The lowest gate above which the expected share of wrong turns, by the confidences, is within the target.
 
     Example:
-        >>> estimated_gate([0.99, 0.95, 0.9, 0.5], 0.06)
+        >>> _estimated_gate([0.99, 0.95, 0.9, 0.5], 0.06)
         0.9
     """
     gate, wrong = NEVER, 0.0
@@ -170,7 +175,7 @@ def set_gate(
     if certified.certified:
         return certified
     gate = crossing(confidences, [float(each) for each in right], [LM_RIGHT] * len(rows)) if rows else NEVER
-    gate = max(gate, estimated_gate(confidences, target_error))
+    gate = max(gate, _estimated_gate(confidences, target_error))
     passed = passing(confidences, right, groups, gate, delta)
     reason = (
         f"{certified.reason}; the gate is the one of least expected cost instead, of those that hold "
@@ -266,8 +271,7 @@ def audit(
         InputError: the program has no gate, or no turn has labelled commands.
     """
     policy = program.policy
-    model = in_force(policy.turn_confidence, acts_head(program.bindings, program.registry))
-    if model is None:
+    if (model := in_force(policy.turn_confidence, acts_head(program.bindings, program.registry))) is None:
         raise InputError(
             "The program has no gate to audit",
             remedy="Compile it on more labelled conversations, or bind the bundled embedding model.",
@@ -275,8 +279,7 @@ def audit(
     cascade_gate = dict(policy.deciders).get("local")
     gate = model.gate if cascade_gate is None else cascade_gate
     decided = evaluate(program.with_policy("local"), examples).turns
-    rows = confidence_rows(decided, program.registry)
-    if not rows:
+    if not (rows := confidence_rows(decided, program.registry)):
         raise InputError("No turn has labelled commands", remedy="Label the commands of some turns.")
     # Turns that rules decide as a whole pass every gate.
     confidences = [1.0 if is_closed(row.turn) else model.probability(row.features) for row in rows]

@@ -175,7 +175,6 @@ class RunContext:
 
     def affordable(self, turns: int, calls: int, *, keep_calls: int = 0) -> int:
         """Return how many of the turns the remaining calls pay for, at so many calls each."""
-        left = self.budget.meter.calls_left
-        if left is None or not calls:
+        if (left := self.budget.meter.calls_left) is None or not calls:
             return turns
         return max(0, min(turns, (left - keep_calls) // calls))

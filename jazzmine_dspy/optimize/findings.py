@@ -115,8 +115,7 @@ def first_line(context: RunContext, state: RunState) -> str:
         parts.append(f"compiling the prompts gained {_format_difference(gain)}")
     if state.unanswered:
         parts.append(state.unanswered)
-    broken = [f"{each.contender.name}: {why}" for each in state.verdicts for why in each.broken]
-    if broken:
+    if broken := [f"{each.contender.name}: {why}" for each in state.verdicts for why in each.broken]:
         parts.append(f"held back: {', '.join(broken)}")
     return "; ".join(parts) + "."
 
@@ -317,8 +316,7 @@ def before_and_after(context: RunContext, systems: Mapping[str, Evaluation | Non
 def learning_points(context: RunContext, state: RunState) -> Iterator[LearningPoint]:
     """Scores on the dev parts by number of labelled conversations; 0 is the base program."""
     for conversations, evaluation in state.local.curve:
-        score = evaluation.metrics.get(context.recipe.objective)
-        if score is not None:
+        if (score := evaluation.metrics.get(context.recipe.objective)) is not None:
             yield LearningPoint(conversations, score)
 
 

@@ -54,8 +54,7 @@ def evaluate_within(
         LMUnansweredError: the language model did not answer more than 5 % of the turns.
     """
     calls = calls_per_turn(program)
-    clear_cache = getattr(program.bindings.recall, "clear_cache", None)
-    if clear_cache is not None and timed:
+    if (clear_cache := getattr(program.bindings.recall, "clear_cache", None)) is not None and timed:
         clear_cache()
     context.progress.phase(name, len(examples))
     decider: Decides = program
@@ -63,7 +62,7 @@ def evaluate_within(
         # Even while it waits out an LM outage.
         decider = cast("Decides", SimpleNamespace(decide=partial(program.decide, deadline=deadline)))
     turns: list[TurnResult] = []
-    results = within_budget(
+    results = _within_budget(
         context,
         # The index may hold the turn itself, so its own conversation is hidden.
         lambda example: evaluate(decider, [example], exclude=lambda each: (each.conversation_id,)),
@@ -78,17 +77,15 @@ def evaluate_within(
             if context.budget.meter.exhausted and result.degraded:
                 # The budget ended in the middle of a turn, so its fallback answer does not count.
                 break
-            turns += (failures_as_wrong(result) if judge_lm else result).turns
-            assert_answered(name, sum(turn.unanswered for turn in turns), len(examples))
+            turns += (_failures_as_wrong(result) if judge_lm else result).turns
+            _assert_answered(name, sum(turn.unanswered for turn in turns), len(examples))
             context.progress.step(len(turns), len(examples), best=best, spent=context.budget.spent())
     if len(turns) < len(examples):
         context.progress.note(f"{name}: the budget ends after {len(turns)} of {len(examples)} turns")
-    if not turns:
-        return None
-    return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price)
+    return Evaluation(tuple(turns), seed=context.recipe.seed, price=context.price) if turns else None
 
 
-def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
+def _failures_as_wrong(evaluation: Evaluation) -> Evaluation:
     """The same evaluation with degraded turns counted as crashes.
 
     A fallback answer is not an answer of the language model. Without this, a model that fails often would score as
@@ -98,8 +95,9 @@ def failures_as_wrong(evaluation: Evaluation) -> Evaluation:
     for number, turn in enumerate(turns):
         if turn.degraded:
             example, cause = turn.example, "; ".join(dict.fromkeys(causes_of(turn.decision)))[:500]
-            scores = score_turn(None, example.labels, example.turn)
-            turns[number] = TurnResult(example, None, cause, scores, turn.latency_ms)
+            turns[number] = TurnResult(
+                example, None, cause, score_turn(None, example.labels, example.turn), turn.latency_ms
+            )
     return replace(evaluation, turns=tuple(turns))
 
 
@@ -109,7 +107,7 @@ def causes_of(decision: TurnDecision | None) -> list[str]:
     return [record.cause for record in records if record.cause]
 
 
-def within_budget(
+def _within_budget(
     context: RunContext,
     work: Callable[[Example], R],
     examples: Sequence[Example],
@@ -135,8 +133,7 @@ def within_budget(
     """
 
     def in_time(example: Example) -> list[R]:
-        timely = not calls or context.budget.allows(0, share_of_time=time)
-        return [work(example)] if timely else []
+        return [work(example)] if not calls or context.budget.allows(0, share_of_time=time) else []
 
     done = 0
     while done < len(examples):
@@ -156,7 +153,7 @@ def within_budget(
         done += number
 
 
-def assert_answered(name: str, lost: int, turns: int) -> None:
+def _assert_answered(name: str, lost: int, turns: int) -> None:
     """Check that enough turns were answered.
 
     Raises:

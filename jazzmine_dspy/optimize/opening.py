@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import dspy
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import Dataset
-from jazzmine_dspy.datasets.demos import unlabelled_fields
+from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.lm import lm_identity, metered, replayed, resolve_lm
 from jazzmine_dspy.lm.deferred import PREFIX, DeferredEngine
 from jazzmine_dspy.lm.dspy_api import Request, Response
@@ -26,8 +26,10 @@ from jazzmine_dspy.models.errors import RecipeError
 from jazzmine_dspy.optimize.budget import Budget, price_for
 from jazzmine_dspy.optimize.context import Progress, RunContext
 from jazzmine_dspy.optimize.recipe import BudgetPart, Recipe
+from jazzmine_dspy.program.demonstrations import label_of
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
+from jazzmine_dspy.signatures.contract import ANSWERED
 
 
 def open_context(
@@ -67,9 +69,9 @@ def open_context(
         if teacher is not None or recipe.teacher.lm:
             part = recipe.teacher
             teacher = teacher or resolve_lm(part.lm, **part.lm_settings)
-            limits = BudgetPart(lm_calls=part.lm_calls, tokens=part.tokens)
             values["teacher_budget"] = teacher_budget = Budget(
-                limits, price=price_of(teacher.model, part.price)
+                BudgetPart(lm_calls=part.lm_calls, tokens=part.tokens),
+                price=price_of(teacher.model, part.price),
             )
             values["teacher"] = _replayed(teacher, teacher_budget.meter, answers)
             values["lm_facts"]["teacher"] = {"model": teacher.model, "identity": lm_identity(teacher)}
@@ -105,13 +107,30 @@ def start_program(
         program.bind(heads=dict.fromkeys(program.bindings.heads))
         program = program.with_policy(Policy.model_validate(settings))
     else:
-        folder = Path(recipe.signatures) if recipe.signatures else None
-        program = TurnProgram(dataset.flows, policy=Policy.model_validate(settings), signatures=folder)
+        program = TurnProgram(
+            dataset.flows,
+            policy=Policy.model_validate(settings),
+            signatures=Path(recipe.signatures) if recipe.signatures else None,
+        )
     embedder = FastembedEmbedder(recipe.embedder)
     # Fails here without the embedding model. In service a program works without it, but a run would train another one.
     embedder.embed(["ready?"])
     artifacts.bind_recall(program, embedder)
     return program, started_from
+
+
+def unlabelled_fields(examples: Sequence[Example]) -> tuple[str, ...]:
+    """Fields of an answer that no turn labels: prompts of programs for these turns leave them out.
+
+    Example:
+        >>> from jazzmine_dspy.models.labels import Labels
+        >>> from jazzmine_dspy.models.turn import Turn
+        >>> labels, turn = Labels(flows=(), commands=()), Turn(text="x")
+        >>> one = Example(conversation_id="c", turn_id="t", turn=turn, labels=labels, role="train", line=1)
+        >>> unlabelled_fields([one])[:3]
+        ('enhanced_query', 'sentiment_score', 'intent')
+    """
+    return tuple(name for name in ANSWERED if all(label_of(name, each.labels) is None for each in examples))
 
 
 def _replayed(lm: dspy.LM, meter: Meter, answers: Callable[[], RunAnswers]) -> dspy.LM:

@@ -144,8 +144,11 @@ def plan_run(context: RunContext, base: TurnProgram) -> Plan:
     per_turn = calls_per_turn(asking)
     add("ask once", 1, _tokens(asking, sample))
     add("try uncompiled", len(sample) * per_turn, _tokens(asking, sample))
-    most = max(recipe.demos.labeled, recipe.demos.bootstrapped)
-    shown = OptimizerTools(recipe.model_copy(update={"demos": DemosPart(labeled=most)}))
+    shown = OptimizerTools(
+        recipe.model_copy(
+            update={"demos": DemosPart(labeled=max(recipe.demos.labeled, recipe.demos.bootstrapped))}
+        )
+    )
     compiled = next(named("labeled_few_shot")(asking, train, shown), None)
     per_call = _tokens(asking if compiled is None else compiled.program, sample)
     candidates, turns = _making(recipe, len(asking.active_predictors()))

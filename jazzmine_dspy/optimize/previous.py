@@ -56,8 +56,7 @@ def read_previous(program: str | Path, dataset: Dataset) -> PreviousProgram:
     """
     before = artifacts.load(program, bind=False).registry
     loaded = artifacts.load_with_manifest(program, flows=dataset.flows, lm=None)
-    changes = changes_between(before, dataset.flows)
-    return PreviousProgram(loaded.program, loaded.manifest, changes)
+    return PreviousProgram(loaded.program, loaded.manifest, changes_between(before, dataset.flows))
 
 
 def recipe_of(program: str | Path, **changes: Any) -> Recipe:
@@ -71,8 +70,7 @@ def recipe_of(program: str | Path, **changes: Any) -> Recipe:
         ArtifactError: the program does not exist or cannot be read.
         RecipeError: the manifest has no recipe, or a value of it is not known.
     """
-    recipe = artifacts.read_manifest(artifacts.find(program)).get("recipe")
-    if recipe is None:
+    if (recipe := artifacts.read_manifest(artifacts.find(program)).get("recipe")) is None:
         raise RecipeError(
             "The program does not say by which recipe it was compiled",
             where=str(program),

@@ -74,9 +74,8 @@ class Gain(NamedTuple):
             >>> Gain(0.02, 0.02).probability > 0.8, Gain(0.0, 0.0).probability
             (True, 0.0)
         """
-        if not self.sd:
-            return float(self.mean > 0)
-        return 0.5 * (1.0 + math.erf(self.mean / self.sd / math.sqrt(2.0)))
+        certain = float(self.mean > 0)
+        return 0.5 * (1.0 + math.erf(self.mean / self.sd / math.sqrt(2.0))) if self.sd else certain
 
     @property
     def likely(self) -> bool:

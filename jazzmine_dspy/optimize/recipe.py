@@ -267,8 +267,9 @@ class Recipe(Value):
     @property
     def target(self) -> Objective:
         """The objective with its constraints and the price of tokens."""
-        price = 0.0 if self.prefer == "quality" else self.token_price
-        return Objective(self.objective, self.constraints, price)
+        return Objective(
+            self.objective, self.constraints, 0.0 if self.prefer == "quality" else self.token_price
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -345,6 +346,7 @@ def _explained(error: ValidationError, where: str) -> RecipeError:
         part: Any = Recipe
         for step in first["loc"][:-1]:
             part = part.model_fields[str(step)].annotation
-        remedy = suggestion(str(first["loc"][-1]), part.model_fields)
-        return RecipeError(f"Unknown key {key!r}", where=where, remedy=remedy)
+        return RecipeError(
+            f"Unknown key {key!r}", where=where, remedy=suggestion(str(first["loc"][-1]), part.model_fields)
+        )
     return RecipeError(f"Key {key!r}: {first['msg']}", where=where, remedy="Correct the value.")

@@ -122,8 +122,9 @@ def _run(
     )
     context = replace(context, previous=previous, optimizer=optimizer, folder=folder, started=started)
     if recipe.tracking != "none":
-        tracker = Tracker(recipe.tracking, _WORK / "mlflow", recipe.name, progress.note)
-        context = replace(context, tracker=tracker)
+        context = replace(
+            context, tracker=Tracker(recipe.tracking, _WORK / "mlflow", recipe.name, progress.note)
+        )
     try:
         if context.lm is not None:
             for line in plan_run(context, start).in_words():

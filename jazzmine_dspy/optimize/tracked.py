@@ -58,8 +58,7 @@ def track_candidate(context: RunContext, tried: Tried) -> None:
 
 def track_end(context: RunContext, state: RunState, report: Report, folder: Path) -> None:
     """Log verdicts, test metrics, traces of the shipped program, the program, and its report."""
-    tracker = context.tracker
-    if tracker is None:
+    if (tracker := context.tracker) is None:
         return
     for verdict in state.verdicts:
         difference, contender = verdict.difference, verdict.contender
@@ -92,8 +91,7 @@ def track_end(context: RunContext, state: RunState, report: Report, folder: Path
             )
     spent = context.budget.spent()
     tracker.metrics({f"spent/{k}": float(v) for k, v in spent.items() if isinstance(v, int | float)})
-    shipped = state.systems.get("shipped")
-    if shipped is not None:
+    if (shipped := state.systems.get("shipped")) is not None:
         tracker.metrics(_objective(context, shipped))
         tracker.traces(sorted(shipped.turns, key=lambda turn: turn.outcome == "right")[:TRACES])
     tracker.folder(folder, "program")

@@ -136,8 +136,9 @@ class Tracker:
             texts: Files to keep with it, by name.
             kind: What it is, in the tag ``kind``: ``candidate``, ``program`` or ``system``.
         """
-        tags = {"mlflow.parentRunId": self.run_id, "kind": kind}
-        run_id = self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id
+        run_id = self._client.create_run(
+            self._experiment, run_name=name, tags={"mlflow.parentRunId": self.run_id, "kind": kind}
+        ).info.run_id
         self._children.append(run_id)
         self._log(run_id, params, metrics)
         for file, text in (texts or {}).items():

@@ -20,7 +20,7 @@ from jazzmine_dspy.models.commands import (
     ResumeFlow,
     SetSlot,
 )  # fmt: skip
-from jazzmine_dspy.models.language import is_english, phrases, warn_unsupported_language
+from jazzmine_dspy.models.language import is_english, phrases
 from jazzmine_dspy.models.slot_types.boolean import NO as NO
 from jazzmine_dspy.models.slot_types.boolean import YES as YES
 from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot, call_type, pattern_matches
@@ -80,7 +80,7 @@ def closed_act(turn: Turn) -> list[Command] | None:
     """
     if (answer := _answer(turn)) is not None:
         return answer
-    if not _in_english(turn.locale):
+    if not is_english(turn.locale):
         return None
     said = plain(turn.text)
     if said in LEAVE and turn.confirming is None:
@@ -133,7 +133,7 @@ def picked(turn: Turn) -> list[str] | None:
         True
     """
     asked = turn.clarifying
-    if not asked or not _in_english(turn.locale):
+    if not asked or not is_english(turn.locale):
         return None
     said = [word for word in plain(turn.text).split() if word not in _FILLERS]
     if not said:
@@ -183,12 +183,6 @@ def typed_values(turn: Turn, slots: tuple[Slot, ...], at: ReadingContext = ANYWH
     ]
 
 
-def _in_english(locale: str) -> bool:
-    """Whether rules, which know English phrases only, may judge a message; told once of each other language."""
-    warn_unsupported_language(locale)
-    return is_english(locale)
-
-
 def _fill(turn: Turn, slot: Slot, value: Any) -> Command:
     known = turn.slots.get(slot.name)
     return SetSlot(name=slot.name, value=value) if known is None else CorrectSlot(name=slot.name, value=value)
@@ -211,14 +205,10 @@ _NOTES = re.compile(
 
 def notes_pause(turn: Turn) -> bool:
     """Whether a message only notes that the assistant waits: "ok" after "hang on" and "Take your time."."""
-    if not _notes(turn.text):
+    if not _NOTES.fullmatch(plain(turn.text)):
         return False
     before = (message.text for message in reversed(turn.history) if message.role == "user")
-    return asks_for_time(next((text for text in before if not _notes(text)), ""))
-
-
-def _notes(text: str) -> bool:
-    return _NOTES.fullmatch(plain(text)) is not None
+    return asks_for_time(next((text for text in before if not _NOTES.fullmatch(plain(text))), ""))
 
 
 def is_pause(turn: Turn) -> bool:

@@ -1,16 +1,24 @@
-"""When to ask "which of these do you mean?" instead of guessing (F11). Pure."""
+"""The flows of a selection: how several of them go together, and when two are too close to choose between."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
+from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.registry import FlowRegistry
+from jazzmine_dspy.program._cuts import READ, words_pattern
 from jazzmine_dspy.program.clauses import NONE
+from jazzmine_dspy.program.denials import undoes
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.undoing import undoes
 
-__all__ = ["NONE", "TOO_CLOSE", "close_pair", "margin_of", "relative"]
+__all__ = ["NONE", "TOO_CLOSE", "close_pair", "flow_mode", "margin_of", "relative", "selection_of"]
+
+PARALLEL: tuple[str, ...] = (
+    "at the same time", "at once", "both", "simultaneously", "in parallel", "meanwhile", "in the meantime",
+)  # fmt: skip
+"""What says in English that several wishes go together."""
 
 TOO_CLOSE = "two flows are too close to choose between"
 """The reason of a selection that asks which of two flows is meant."""
@@ -19,6 +27,25 @@ TOO_CLOSE = "two flows are too close to choose between"
 NEAR = {"fallback": 0.05, "local": 0.1}
 """Least margins, by source, for a flow that needs a confirmation or undoes something; a policy can only raise them.
 For recall scores, a share of the better score; for the others, a difference of probabilities."""
+
+
+def flow_mode(text: str, flows: Sequence[str]) -> Literal["single", "sequential", "parallel"]:
+    """How the flows of a message are meant: one after the other, unless it says in English that they go together.
+
+    Example:
+        >>> flow_mode("pause my card and my account at the same time", ["card", "account"])
+        'parallel'
+        >>> flow_mode("track it, then cancel it", ["track", "cancel"])
+        'sequential'
+    """
+    if len(flows) < 2:
+        return "single"
+    return "parallel" if words_pattern(PARALLEL).search(text[:READ]) else "sequential"
+
+
+def selection_of(text: str, flows: Sequence[str], reason: str) -> Selection:
+    """A selection of flows, in their order; the text tells how several of them are meant."""
+    return Selection(flows=list(flows), mode=flow_mode(text, flows), reason=reason)
 
 
 def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRegistry) -> float:

@@ -12,26 +12,22 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations, product
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field, field_validator
 
 from jazzmine_dspy.models.base import Value
-from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.errors import InputError
-from jazzmine_dspy.program._cuts import READ, Cut, find_cuts, is_short, words_pattern
+from jazzmine_dspy.program._cuts import READ, Cut, find_cuts, is_short
 
 __all__ = [
     "CONNECTORS",
     "NONE",
-    "PARALLEL",
     "ClauseRule",
     "Cut",
     "Ranking",
     "Reading",
     "Way",
-    "flow_mode",
-    "selection_of",
 ]
 
 Ranking = Sequence[tuple[str, float]]
@@ -46,11 +42,6 @@ CONNECTORS: tuple[tuple[str, float], ...] = (
 )  # fmt: skip
 """Connectors of English with the log-odds of being a cut that an unfitted rule gives them. One of the five marks
 stands for all of its kind, in any language: ``.`` for every end of a sentence or line."""
-
-PARALLEL: tuple[str, ...] = (
-    "at the same time", "at once", "both", "simultaneously", "in parallel", "meanwhile", "in the meantime",
-)  # fmt: skip
-"""What says in English that several wishes go together."""
 
 _LIKELY = 3
 """Labels of a span that are tried: the best reading of three distinct flows needs no further one."""
@@ -233,25 +224,6 @@ class ClauseRule(Value):
             mass[flows] = mass.get(flows, 0.0) + uncut * _probability(p)
         flows = max(mass, key=lambda each: mass[each])
         return flows, _probability(mass[flows] / total)
-
-
-def flow_mode(text: str, flows: Sequence[str]) -> Literal["single", "sequential", "parallel"]:
-    """How the flows of a message are meant: one after the other, unless it says in English that they go together.
-
-    Example:
-        >>> flow_mode("pause my card and my account at the same time", ["card", "account"])
-        'parallel'
-        >>> flow_mode("track it, then cancel it", ["track", "cancel"])
-        'sequential'
-    """
-    if len(flows) < 2:
-        return "single"
-    return "parallel" if words_pattern(PARALLEL).search(text[:READ]) else "sequential"
-
-
-def selection_of(text: str, flows: Sequence[str], reason: str) -> Selection:
-    """A selection of flows, in their order; the text tells how several of them are meant."""
-    return Selection(flows=list(flows), mode=flow_mode(text, flows), reason=reason)
 
 
 def log_odds(p: float) -> float:

@@ -227,8 +227,7 @@ def checked_answer(answer: Any, state: TurnState) -> Decided:
         raise InputError(f"it returned {type(wrong[0]).__name__} where it cannot stand")
     if answer.selection is not None:
         named = (*answer.selection.flows, *answer.selection.clarify)
-        open_to = state.registry if state.allowed is None else state.allowed
-        if unknown := [name for name in named if name not in open_to]:
+        if unknown := [name for name in named if name not in state.choosable]:
             raise InputError(f"it chose {', '.join(unknown)[:60]}, which may not be chosen")
     flows = [flow for command in commands if (flow := getattr(command, "flow", None)) is not None]
     if unknown := [flow for flow in flows if flow not in state.registry and flow not in state.turn.paused]:

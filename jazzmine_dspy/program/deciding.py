@@ -256,9 +256,7 @@ class Course:
 
     def end(self) -> TurnDecision:
         """The decision."""
-        answer = (
-            self._current_answer() if self.answer is not None else unread(self._current_answer(), self.state)
-        )
+        answer = self.answer or unread(self._current_answer(), self.state)
         if self.state.registry.never_miss and answer.selection and answer.records["select"].source != "rule":
             try:
                 selection = never_missed(self.state, answer.selection)
@@ -269,7 +267,7 @@ class Course:
                     )
             except Exception as error:
                 self._causes.append(f"never_miss: {format_error(error)}")
-        return finish(self.state, with_causes(answer, self._causes))
+        return finish(self.state, with_causes(answer, self._causes) if self._causes else answer)
 
     def _span_outputs(self) -> dict[str, Any] | None:
         if self.answer is None:

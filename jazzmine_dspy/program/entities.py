@@ -81,7 +81,11 @@ def entities_of(turn: Turn, registry: FlowRegistry, commands: Sequence[Command])
     """
     opened = (command.opens(turn) for command in commands if command.order == "opens")
     tasks = {name: registry[name] for name in (turn.flow, *opened) if name is not None and name in registry}
-    names = [*_numbered(turn, registry, tasks), *_values(tasks, commands), *_known(turn)]
+    names = [*_numbered(turn, registry, tasks), *_values(tasks, commands)]
+    # Things of the conversation that the message names again by their last word: "the kettle".
+    said = {match[0].casefold() for match in _WORD.finditer(turn.text)}
+    ends = {each.name: each.name.casefold().split()[-1] for each in turn.entities if each.name.strip()}
+    names += [name for name, end in ends.items() if end in said and end not in _DULL]
     names += [phrase for phrase in noun_phrases(turn.text) if " " in phrase]
     names += _referred(turn, commands, names)
     once: dict[str, str] = {}
@@ -154,13 +158,6 @@ def noun_phrases(text: str) -> Iterator[str]:
             chunk = chunk[1:]
         if chunk and chunk[-1][0].lower() not in _DULL and not chunk[-1][0][0].isdigit():
             yield text[chunk[0].start() : chunk[-1].end()]
-
-
-def _known(turn: Turn) -> list[str]:
-    """Things of the conversation that the message names again by their last word: "the kettle"."""
-    said = {match[0].casefold() for match in _WORD.finditer(turn.text)}
-    ends = {each.name: each.name.casefold().split()[-1] for each in turn.entities if each.name.strip()}
-    return [name for name, end in ends.items() if end in said and end not in _DULL]
 
 
 def _referred(turn: Turn, commands: Sequence[Command], named: Sequence[str]) -> list[str]:

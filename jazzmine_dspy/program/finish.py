@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jazzmine_dspy.models import Command, Enhancement, StageRecord, Turn, TurnDecision
+from jazzmine_dspy.models import Command, Enhancement, StageRecord, TurnDecision
 from jazzmine_dspy.models.base import log
 from jazzmine_dspy.models.errors import MAX_SHOWN, format_error
 from jazzmine_dspy.program.acts import is_pause
@@ -54,7 +54,7 @@ def finish(state: TurnState, answer: Decided) -> TurnDecision:
     # The neutral default during an outage is not an observed sentiment.
     unread = stages["enhance"].degraded
     scores = [] if unread else [*turn.recent_sentiments, enhancement.sentiment_score]
-    problems = tuple(turn_problems(turn, state.registry, state.with_selected(selection.flows).slots))
+    problems = tuple(turn_problems(turn, state.registry, state.slots_of([turn.flow or "", *selection.flows])))
     if problems:
         log.warning(
             "the turn lacks something, or contradicts the registry or itself: %s", "; ".join(problems)
@@ -84,9 +84,7 @@ def unread(answer: Decided, state: TurnState) -> Decided:
 
 
 def with_causes(answer: Decided, causes: Sequence[str]) -> Decided:
-    """Mark all stages of an answer as degraded by causes, if there are any."""
-    if not causes:
-        return answer
+    """Mark all stages of an answer as degraded by causes."""
     records = {stage: _degraded(record, causes) for stage, record in answer.records.items()}
     return replace(answer, records=records)
 
@@ -144,7 +142,10 @@ def feel(
             return enhancement.model_copy(update=update), record
         if "is_continuation" in fields:
             question_row = rows[1] if len(texts) > 1 else None
-            update["is_continuation"] = not _leaves(head, turn, commands, rows[0], question_row)
+            kinds = {command.type for command in commands}
+            update["is_continuation"] = not turn.history or not (
+                kinds & _LEAVING or (kinds & _OPEN and head.leaves(turn, commands, rows[0], question_row))
+            )
         if "sentiment_score" in fields:
             foreign, span = is_foreign(turn.text), limits(turn.text)
             if foreign or span is not None:
@@ -161,14 +162,3 @@ def feeling_head(bindings: Bindings) -> FeelingHead | None:
     """Return the bound head, or the shipped one if its embedding model is bound."""
     own = bindings.heads.get("enhance")
     return own if isinstance(own, FeelingHead) else shipped_feeling(bindings.embedder)
-
-
-def _leaves(
-    head: FeelingHead, turn: Turn, commands: Sequence[Command], message: Any, question_row: Any
-) -> bool:
-    kinds = {command.type for command in commands}
-    if not turn.history:
-        return False
-    if kinds & _LEAVING:
-        return True
-    return bool(kinds & _OPEN) and head.leaves(turn, commands, message, question_row)

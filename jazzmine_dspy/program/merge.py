@@ -19,9 +19,9 @@ from jazzmine_dspy.models.commands import (
 )
 from jazzmine_dspy.models.slots import ReadingContext, breaks_pattern, call_type
 from jazzmine_dspy.program.acts import notes_pause
-from jazzmine_dspy.program.clauses import flow_mode
+from jazzmine_dspy.program.clarify import flow_mode
+from jazzmine_dspy.program.denials import undoes
 from jazzmine_dspy.program.state import allowed_flows
-from jazzmine_dspy.program.undoing import undoes
 
 
 def merge(
@@ -92,7 +92,8 @@ def merge(
     in_play = [current, *starting.values(), *(registry.get(name or "") for name in known)]
     # "Cancel" leaves a flow; it does not also take up one that cancels.
     resumed = [name for name in wanted if name in turn.paused and not (left and undoes(registry[name]))]
-    resumed += [name for c in commands for name in _waiting_for(c, turn, registry, in_play)]
+    if turn.paused:
+        resumed += [name for c in commands for name in _waiting_for(c, turn, registry, in_play)]
     opening += [ResumeFlow(flow=name) for name in dict.fromkeys(resumed) if name not in known]
     opened = (c.opens(turn) or "" for c in opening)
     others = starting | {name: registry[name] for name in opened if name in registry}

@@ -16,7 +16,7 @@ from jazzmine_dspy.models import Turn
 from jazzmine_dspy.models.base import canonical_json, log, sha256
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.decider import decider_identity
-from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
+from jazzmine_dspy.program.heads.acts.model import SHIPPED
 from jazzmine_dspy.program.heads.feeling.head import SHIPPED as FEELING
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.signatures.contract import CONTRACTS, fingerprint, fingerprints

@@ -46,6 +46,8 @@ UNLIKELY = 0.01
 """Least probability of a flow, and of none, before what labels add."""
 
 _LEAST = 1e-3
+_FAR = 1e-4
+"""Least probability of a flow when two estimates are pooled."""
 _VAGUE = frozenset(("text", "list", "boolean", "number"))
 """Types whose values do not show which flow a message starts."""
 
@@ -83,6 +85,28 @@ class Starts(NamedTuple):
         total = sum(shares.values()) + max(1.0 - self.probability, UNLIKELY) * math.exp(-top)
         ranking = sorted(((name, share / total) for name, share in shares.items()), key=lambda one: -one[1])
         return Starts(tuple(ranking), sum(share for _, share in ranking), self.vague)
+
+    def pooled(self, shares: Mapping[str, float], none: float) -> Starts:
+        """Pool the probabilities with another estimate of them.
+
+        The logarithms of both are averaged (a logarithmic opinion pool; Genest and Zidek 1986, Statistical Science 1).
+
+        Args:
+            shares: Probabilities of the flows.
+            none: Probability that the message starts none of them.
+
+        Example:
+            >>> estimate = Starts((("a", 0.5), ("b", 0.4)), 0.9).pooled({"b": 0.9, "a": 0.05}, 0.05)
+            >>> [(name, round(share, 2)) for name, share in estimate.ranking]
+            [('b', 0.72), ('a', 0.19)]
+        """
+        both = {
+            name: math.sqrt(max(share, _FAR) * max(shares.get(name, 0.0), _FAR))
+            for name, share in self.ranking
+        }
+        total = sum(both.values()) + math.sqrt(max(1.0 - self.probability, _LEAST) * max(none, _FAR))
+        ranking = sorted(((name, share / total) for name, share in both.items()), key=lambda one: -one[1])
+        return self._replace(ranking=tuple(ranking), probability=sum(share for _, share in ranking))
 
 
 class Values(NamedTuple):
@@ -177,7 +201,9 @@ def starts(
     signs = vague_signs(
         near, [float(shares[place]) for place in order], max(0, values_by_flow[best].all - own), acts, turn
     )
-    return Starts(ranking, probability, vagueness(signs))
+    factors = shipped()
+    vague = factors["offset"] + sum(factors.get(name, 0.0) * value for name, value in signs.items())
+    return Starts(ranking, probability, float(1.0 / (1.0 + np.exp(-vague))))
 
 
 def vague_signs(
@@ -222,13 +248,6 @@ def urgency(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Log-odds that texts say that somebody or something is in danger now; of features of the bundled model."""
     weights, offset = _urgent()
     return rows @ weights + offset
-
-
-def vagueness(signs: Mapping[str, float]) -> float:
-    """Return the probability that a message is too vague to choose a flow."""
-    factors = shipped()
-    odds = factors["offset"] + sum(factors.get(name, 0.0) * value for name, value in signs.items())
-    return float(1.0 / (1.0 + np.exp(-odds)))
 
 
 def _odds(share: float) -> float:

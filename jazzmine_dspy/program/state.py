@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,11 +26,13 @@ from jazzmine_dspy.models import (
     reading_context,
 )
 from jazzmine_dspy.models.errors import EmbeddingError, InputError, MemoryUnavailableError, format_error
+from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.models.turn import MAX_TEXT, ConversationStatus, NLUContext, Turn
 from jazzmine_dspy.program.bindings import LOADING_S, Bindings
 from jazzmine_dspy.program.deadline import Deadline, deadline_error, within
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.reader.network import Logits, shipped_network
 from jazzmine_dspy.program.recall_query import recall_query
 
 T = TypeVar("T")
@@ -69,6 +72,7 @@ class TurnState:
     recall_failure: str = ""
     selected: tuple[str, ...] = ()
     _rows: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
+    _read: dict[tuple[str, ...], Logits | str] = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:
@@ -81,22 +85,15 @@ class TurnState:
         return reading_context(self.registry, self.turn.date, self.turn.locale)
 
     @functools.cached_property
-    def allowed(self) -> tuple[str, ...] | None:
-        """Names that may be chosen, in the registry's order; None means all."""
-        names = allowed_flows(self.registry, self.turn)
-        return None if names is None else tuple(names)
-
-    @property
     def choosable(self) -> tuple[str, ...]:
-        """Names that may be chosen; all names of the registry if nothing restricts them."""
-        return tuple(self.registry) if self.allowed is None else self.allowed
+        """Names that may be chosen, in the registry's order; all if nothing restricts them."""
+        names = allowed_flows(self.registry, self.turn)
+        return tuple(self.registry if names is None else names)
 
     @functools.cached_property
     def hidden(self) -> tuple[str, ...]:
         """Names of the registry's other flows, which may not be chosen now."""
-        if self.allowed is None:
-            return ()
-        open_to = frozenset(self.allowed)
+        open_to = frozenset(self.choosable)
         return tuple(name for name in self.registry if name not in open_to)
 
     @property
@@ -108,11 +105,6 @@ class TurnState:
     def awaited(self) -> Slot | None:
         """The slot that the assistant has just asked for."""
         return self.running.slot(self.turn.awaiting) if self.running and self.turn.awaiting else None
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Slots that the message may fill: of the running flow, and of the flows that start."""
-        return self.slots_of([self.turn.flow or "", *self.selected])
 
     def slots_of(self, flows: Iterable[str]) -> tuple[Slot, ...]:
         """The slots of flows, in their order; of two with one name the first flow's. Unknown flows have none."""
@@ -132,24 +124,15 @@ class TurnState:
         if not self.registry:
             return state
         try:
-            search, summaries = recall_query(self.turn, query, self.registry)
-            matches = self._recall(search, summaries)
-            known = self._known(matches)
+            known, cause = self._recall(*recall_query(self.turn, query, self.registry))
         except Exception as error:
             return replace(state, recalled=(), recall_failure=f"recall: {format_error(error)}")
-        # A replacement index may have answered: its matches count, and the turn records the cause.
-        cause = matches.cause if isinstance(matches, Degraded) else ""
         return replace(state, recalled=known, recall_failure=cause)
 
     def part(self, text: str) -> TurnState:
         """Return the state of a part of the message, recalled as if it were a whole message."""
         turn = self.turn.model_copy(update={"text": text})
-        return replace(self, turn=turn, query="", recalled=self._known(self._recall(text, ())), selected=())
-
-    def _known(self, matches: Iterable[Recalled]) -> tuple[Recalled, ...]:
-        """The matches that may be chosen and have a score; a score that is no number raises."""
-        open_to = frozenset(self.choosable)
-        return tuple(one for one in matches if one.name in open_to and not math.isnan(one.score))
+        return replace(self, turn=turn, query="", recalled=self._recall(text, ())[0], selected=())
 
     def features(self, texts: tuple[str, ...]) -> NDArray[np.float32]:
         """The features of texts, shape (number of texts, feature_size); each text is embedded once a turn.
@@ -168,17 +151,52 @@ class TurnState:
             self._rows.update(zip(missing, vectors, strict=True))
         return np.stack([self._rows[text] for text in texts])
 
-    def _recall(self, query: str, summaries: tuple[str, ...]) -> list[Recalled]:
+    def read(self) -> Logits | None:
+        """Return what the trained reader says of the message, over the flows in play and the recalled ones, read once.
+
+        None if no flow is there, or the reader cannot read the turn: it was trained on English, and needs the tokenizer
+        of the package's embedding model. None too if it fails; ``read_failure`` says why.
+        """
+        turn, tokenizer = self.turn, getattr(self.bindings.embedder, "tokenizer_file", None)
+        in_play = (turn.flow or "", turn.offering or "", *turn.paused, *(one.name for one in self.recalled))
+        names = [name for name in dict.fromkeys(in_play) if name in self.registry]
+        if not names or tokenizer is None or not is_english(turn.locale):
+            return None
+        key = (turn.text, *names)
+        if key not in self._read:
+            try:
+                self._read[key] = shipped_network(tokenizer, os.getpid()).read(turn, self.registry, names)
+            except Exception as error:
+                self._read[key] = f"reader: {format_error(error)}"
+        found = self._read[key]
+        return None if isinstance(found, str) else found
+
+    @property
+    def read_failure(self) -> str:
+        """Why the trained reader failed; empty if it did not."""
+        return next((found for found in self._read.values() if isinstance(found, str)), "")
+
+    def _recall(self, query: str, summaries: tuple[str, ...]) -> tuple[tuple[Recalled, ...], str]:
+        """The matches that may be chosen and have a score, and why a replacement index found them, if one did.
+
+        A score that is not a number raises.
+        """
         port = self.bindings.recall
         if port is None:
             raise MemoryUnavailableError("No recall index is bound", remedy="Call program.bind(recall=…).")
-        allowed = None if self.allowed is None else frozenset(self.allowed)
-        return self._within(
+        open_to = frozenset(self.choosable)
+        matches = self._within(
             port,
             lambda: port.recall(
-                query, k=CANDIDATES, summaries=summaries, allowed=allowed, exclude=self.exclude
+                query,
+                k=CANDIDATES,
+                summaries=summaries,
+                allowed=open_to if self.hidden else None,
+                exclude=self.exclude,
             ),
         )
+        known = tuple(one for one in matches if one.name in open_to and not math.isnan(one.score))
+        return known, matches.cause if isinstance(matches, Degraded) else ""
 
     def _within(self, port: object, work: Callable[[], T]) -> T:
         """Run work that may leave the process, within the deadline; loading weights does not count."""

@@ -15,7 +15,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from jazzmine_dspy.models import UNDERSTOOD, Command, Flow, FlowRegistry, Slot, Turn, TurnDecision
+from jazzmine_dspy.models import (
+    UNDERSTOOD,
+    Command,
+    Flow,
+    FlowRegistry,
+    Slot,
+    StageRecord,
+    Turn,
+    TurnDecision,
+)
 from jazzmine_dspy.models.base import Value, frozen_dict
 from jazzmine_dspy.models.language import words
 from jazzmine_dspy.models.text import plain
@@ -83,7 +92,7 @@ def features(
     registry: FlowRegistry,
     commands: Sequence[Command],
     candidates: Sequence[tuple[str, float]],
-    confidence: float | None,
+    record: StageRecord,
 ) -> dict[str, float]:
     """Return features of a decision without a language model that predict whether it is right, scaled to about 1.
 
@@ -95,9 +104,11 @@ def features(
         registry: The flows.
         commands: The commands of the decision.
         candidates: The candidates of its selection.
-        confidence: The confidence of the commands; None if rules decided.
+        record: The record of the commands.
     """
     kinds = {command.type for command in commands}
+    ruled, agreement = record.source == "rule", record.agreement or 0.0
+    confidence = min(max(record.confidence, 0.005), 0.995)
     running = registry.get(turn.flow or "")
     awaited = running.slot(turn.awaiting) if running is not None and turn.awaiting else None
     started = [
@@ -112,8 +123,10 @@ def features(
     # Between marks that a space follows.
     parts = sum(bool(part.strip()) for part in re.split(r"[.!?;,] |\n", turn.text))
     result = {
-        "ruled": float(confidence is None),
-        "head": 0.0 if confidence is None else _odds(confidence),
+        "ruled": float(ruled),
+        "head": 0.0 if ruled else math.log(confidence / (1.0 - confidence)),
+        "agrees": max(0.0, agreement),
+        "differs": max(0.0, -agreement),
         "left": left,
         "left of a yes": left * (kinds == {"affirm"}),
         "left of a start": left * bool(started) * turn.begun,
@@ -144,8 +157,7 @@ def features(
 def features_of(turn: Turn, registry: FlowRegistry, decision: TurnDecision) -> dict[str, float]:
     """Return the :func:`features` of a decision."""
     record = decision.stages["understand"]
-    confidence = None if record.source == "rule" else record.confidence
-    return features(turn, registry, decision.commands, decision.selection.candidates, confidence)
+    return features(turn, registry, decision.commands, decision.selection.candidates, record)
 
 
 def in_force(fitted: TurnConfidence | None, head: HeadPort[Any] | None) -> TurnConfidence | None:
@@ -161,11 +173,6 @@ def in_force(fitted: TurnConfidence | None, head: HeadPort[Any] | None) -> TurnC
         return fitted
     default, fitted_for = shipped()
     return default if head is not None and head.fingerprint == fitted_for else None
-
-
-def _odds(share: float) -> float:
-    share = min(max(share, 0.005), 0.995)
-    return math.log(share / (1.0 - share))
 
 
 def _unexplained_words(

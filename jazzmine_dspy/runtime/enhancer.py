@@ -113,8 +113,7 @@ class MessageEnhancer:
         """:meth:`enhance_message`, with what the turn's trace and the end of a topic need besides the message."""
         text, snippets = _clean_input(message)
         key = (id(asyncio.get_running_loop()), str(message.id))
-        lock = self._running.setdefault(key, asyncio.Lock())
-        async with lock:
+        async with self._running.setdefault(key, asyncio.Lock()):
             with one_turn():
                 return await self._enhance(message, text, snippets)
 
@@ -267,15 +266,15 @@ def _fields(
     decided = message.model_copy(update={"is_continuation": enhancement.is_continuation})
     fields["episode_id"], _ = next_episode(stored.episode_id, decided)
     errors = _errors(stored.errors, reasons)
-    if errors != (list(stored.errors) or None):
-        fields["errors"] = errors
-    return fields
+    return fields | ({} if errors == (list(stored.errors) or None) else {"errors": errors})
 
 
 def _errors(stored: Sequence[str], reasons: Sequence[str]) -> list[str] | None:
     """Return the stored errors with the reasons of this enhancement instead of the previous one."""
-    others = [each for each in stored if not each.startswith(_CAUSE)]
-    return [*others, *(f"{_CAUSE}{reason}"[:MAX_SHOWN] for reason in reasons)] or None
+    return [
+        *(each for each in stored if not each.startswith(_CAUSE)),
+        *(f"{_CAUSE}{reason}"[:MAX_SHOWN] for reason in reasons),
+    ] or None
 
 
 MAX_READ = 10_000

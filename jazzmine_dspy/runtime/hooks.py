@@ -141,10 +141,10 @@ class Hooks:
     def begin(self, conversation_id: str, incoming: QueuedMessage) -> Loading:
         """Start the hooks as the first parts that are loaded for a turn."""
         loading = Loading()
+        message = (conversation_id, incoming.user_id, incoming.text)
         for name, (hook, text) in self._hooks.items():
             if hook is not None:
-                arguments = (conversation_id, incoming.user_id, incoming.text)
-                loading.begin(name, _call_hook(hook, name, text, arguments), self._limit)
+                loading.begin(name, _call_hook(hook, name, text, message), self._limit)
         return loading
 
 
@@ -175,8 +175,7 @@ async def _call_hook(
             where=name,
             remedy="Return a list of texts, or of mappings.",
         )
-    items = [_mapping(item, name, text) for item in result or ()]
-    nonblank = [item for item in items if item[text].strip()]
+    nonblank = [each for item in result or () if (each := _mapping(item, name, text))[text].strip()]
     texts = clean_snippets([item[text] for item in nonblank], name)
     return [{**item, text: cleaned} for item, cleaned in zip(nonblank, texts, strict=True)]
 
@@ -227,8 +226,7 @@ async def with_validators(
     while True:
         applied = apply_decision(validate)
         if not missing:
-            failures = (each.failure for each in answers.values() if each.failure)
-            return applied, tuple(dict.fromkeys(failures))
+            return applied, tuple(dict.fromkeys(each.failure for each in answers.values() if each.failure))
         left = max(0.0, ends - asyncio.get_running_loop().time())
         # Copies: a validator that changes a list does not change the state.
         calls = (

@@ -131,9 +131,14 @@ class Runtime:
         self._ids = ids
         self._conversations = Conversations(self.working_memory, self.messages, agent_id, clock, deadline)
         limit = recall_deadline if deadline is None else min(recall_deadline, deadline / 2)
-        hooks = Hooks(episodic_recall, semantic_recall, limit)
         self._taker = TurnTaker(
-            self._program, self._conversations, deadline, clock, ids, hooks, validation_deadline
+            self._program,
+            self._conversations,
+            deadline,
+            clock,
+            ids,
+            Hooks(episodic_recall, semantic_recall, limit),
+            validation_deadline,
         )
         check_hook("on_episode", on_episode)
         self.on_episode = on_episode

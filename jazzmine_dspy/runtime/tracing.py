@@ -174,8 +174,7 @@ def with_reply(trace: TurnTrace, reply: Message, work: AgentWork) -> TurnTrace:
 
 
 def _causes(decision: TurnDecision) -> list[str]:
-    causes = [record.cause for record in decision.stages.values() if record.cause]
-    return [*causes, *decision.context_failures]
+    return [*(each.cause for each in decision.stages.values() if each.cause), *decision.context_failures]
 
 
 # --- the reply --------------------------------------------------------------------------------------------
@@ -252,8 +251,11 @@ async def _open(
             trace = await messages.get_turn_trace(trace_id)
         except DamagedRecordError as error:
             log.warning("The trace %r is damaged: %s", trace_id, error)
-    own = trace is not None and trace.conversation_id == reply.conversation_id
-    if trace is not None and own and f"trace-{trace.message_id}" == trace.id:
+    if (
+        trace is not None
+        and trace.conversation_id == reply.conversation_id
+        and trace.id == f"trace-{trace.message_id}"
+    ):
         return trace
     return TurnTrace(
         id=f"trace-{reply.id}",
@@ -268,11 +270,6 @@ async def _open(
 
 PERMANENT = (ConflictError, DamagedRecordError, InputError)
 """What no repetition mends; a conversation must not stop for it."""
-
-
-def outbox_entry(message: Message, trace: TurnTrace) -> dict[str, Any]:
-    """A message and the trace of its turn, as the state carries them."""
-    return {"message": message.model_dump(mode="json"), "trace": trace.model_dump(mode="json")}
 
 
 async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
@@ -290,8 +287,9 @@ async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
             message = Message.model_validate(carried["message"])
             trace = TurnTrace.model_validate(carried["trace"])
         except (KeyError, TypeError, ValidationError) as error:
-            cause = format_error(error)
-            log.warning("A message of conversation %r still waits: %s", state.conversation_id, cause)
+            log.warning(
+                "A message of conversation %r still waits: %s", state.conversation_id, format_error(error)
+            )
             left.append(carried)
             continue
         try:
@@ -300,8 +298,9 @@ async def deliver(state: WorkingMemory, messages: MessageStore) -> list[Any]:
             if await messages.get_turn_trace(trace.id) is None:
                 await messages.store_turn_trace(trace)
         except PERMANENT as error:
-            place = state.conversation_id
-            log.error("Message %r of conversation %r is not stored: %s", message.id, place, error)
+            log.error(
+                "Message %r of conversation %r is not stored: %s", message.id, state.conversation_id, error
+            )
     return left
 
 

@@ -21,7 +21,7 @@ from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.runtime.conversations import MESSAGES, Conversations
 from jazzmine_dspy.runtime.hooks import Hooks, Loading, Recollection, with_validators
 from jazzmine_dspy.runtime.outcome import MessageRoute, TurnOutcome, is_queued, route, stored_step
-from jazzmine_dspy.runtime.tracing import enriched, outbox_entry, turn_trace
+from jazzmine_dspy.runtime.tracing import enriched, turn_trace
 from jazzmine_dspy.runtime.turns import ReadHistory, build_turn, milliseconds, read_clock, read_history
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ class TurnTaker:
                 return
             state, drained = await self.drain(state, arriving=True)
             outcomes += drained
-            if is_queued(state):
-                outcomes.append(await self.enqueue(state, incoming))
-            else:
-                outcomes.append(await self.take(state, incoming, begin=begin, loading=loading))
+            outcomes.append(
+                await self.enqueue(state, incoming)
+                if is_queued(state)
+                else await self.take(state, incoming, begin=begin, loading=loading)
+            )
 
     async def take(
         self,
@@ -103,10 +104,10 @@ class TurnTaker:
             self.validation_deadline,
         )
         if failures:
-            failures = (*decision.context_failures, *failures)
-            decision = decision.model_copy(update={"context_failures": failures})
+            decision = decision.model_copy(
+                update={"context_failures": (*decision.context_failures, *failures)}
+            )
         _keep_recalled(after, incoming, recalled)
-        fingerprint = self.program.fingerprint
         message = enriched(
             current,
             message_id=incoming.message_id,
@@ -115,7 +116,7 @@ class TurnTaker:
             timestamp=stamp,
             decision=decision,
             context=list(turn.explicit_context),
-            fingerprint=fingerprint,
+            fingerprint=self.program.fingerprint,
             turn=turn,
         )
         trace = turn_trace(
@@ -126,7 +127,7 @@ class TurnTaker:
             message_id=message.id,
             latency_ms=max(0.0, (read_clock(self.clock).timestamp() - started) * 1000.0),
             started_at_ms=max(0, int(started * 1000)),
-            fingerprint=fingerprint,
+            fingerprint=self.program.fingerprint,
             turn=turn,
         )
         after.episode_id = message.episode_id
@@ -137,7 +138,8 @@ class TurnTaker:
         if begin and step.kind == "run_flow":
             after = self.with_action_begun(after)
         # One fenced write decides whether the turn was; what it leaves to the other store is part of it.
-        after.outbox = [*after.outbox, outbox_entry(message, trace)]
+        carried = {"message": message.model_dump(mode="json"), "trace": trace.model_dump(mode="json")}
+        after.outbox = [*after.outbox, carried]
         saved = await self.conversations.working_memory.save(after)
         try:
             saved = await self.conversations.delivered(saved)
@@ -195,9 +197,11 @@ class TurnTaker:
 
     def with_action_begun(self, state: WorkingMemory) -> WorkingMemory:
         """The state with the action of its running flow begun."""
-        led = state.current_turn.message_id if state.current_turn else ""
         operations.begin_action(
-            state, now=read_clock(self.clock).timestamp(), action_id=self.ids(), message_id=led
+            state,
+            now=read_clock(self.clock).timestamp(),
+            action_id=self.ids(),
+            message_id=state.current_turn.message_id if state.current_turn else "",
         )
         return state
 
@@ -294,11 +298,10 @@ class TurnTaker:
         name = state.active_flow.flow_name if state.active_flow else None
         registry = self.program.registry
         text = Speech(registry, state.locale).say("queue", registry.get(name) if name else None)
-        step = NextStep(kind="queue", flow=name, text=text)
         return TurnOutcome(
             decision=None,
             state=state,
-            next=step,
+            next=NextStep(kind="queue", flow=name, text=text),
             reply=text,
             route=route(state),
             repeated=repeated,
@@ -312,15 +315,12 @@ def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Reco
     cache = after.current_turn
     if cache is None or cache.message_id != incoming.message_id:
         return
-    here: list[dict[str, Any]] = []
-    elsewhere: list[dict[str, Any]] = []
-    for episode in recalled.episodes:
-        other = episode.get("conversation_id", after.conversation_id) != after.conversation_id
-        (elsewhere if other else here).append(episode)
+    own_id = after.conversation_id
+    here = [each for each in recalled.episodes if each.get("conversation_id", own_id) == own_id]
+    cache.retrieved_prev_conv_episodes = [each for each in recalled.episodes if each not in here]
     known = {episode["short_summary"] for episode in here}
     here += [{"short_summary": text} for text in incoming.episode_summaries if text not in known]
     cache.retrieved_same_conv_episodes = here
-    cache.retrieved_prev_conv_episodes = elsewhere
     cache.retrieved_semantic_terms = recalled.terms
 
 

@@ -52,9 +52,8 @@ def checked_name(name: object, field: str) -> str:
     """
     sound = isinstance(name, str) and 0 < len(name) <= MAX_NAME
     if not isinstance(name, str) or not sound or _NO_NAME.search(name):
-        what = "is not a text" if not isinstance(name, str) else "cannot be used"
         raise InputError(
-            f"The {field} {what}",
+            f"The {field} {'cannot be used' if isinstance(name, str) else 'is not a text'}",
             where=field,
             remedy=f"Pass 1 to {MAX_NAME} characters, without control characters.",
         )
@@ -258,6 +257,4 @@ def milliseconds(clock: Callable[[], float], now: dt.datetime | None = None) -> 
 
 def zone_of(now: dt.datetime) -> str:
     """The name of a time's zone, "UTC" where it has none."""
-    if now.tzinfo is None:
-        return "UTC"
     return str(getattr(now.tzinfo, "key", None) or now.tzname() or "UTC")

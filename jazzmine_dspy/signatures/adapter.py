@@ -122,13 +122,13 @@ class DecisionAdapter(dspy.JSONAdapter):
         Raises:
             AdapterParseError: with the typed :class:`~jazzmine_dspy.models.errors.AnswerError` as its cause.
         """
-        predictor = predictor_of(signature)
-        if predictor is None:
+        if (predictor := predictor_of(signature)) is None:
             return dict(super().parse(signature, completion))
         contract = CONTRACTS[predictor]
         try:
-            asked = only(contract.answer, tuple(signature.output_fields))
-            answer = read_answer(asked, completion, contract.error)
+            answer = read_answer(
+                only(contract.answer, tuple(signature.output_fields)), completion, contract.error
+            )
         except AnswerError as error:
             raise AdapterParseError(
                 adapter_name=type(self).__name__,

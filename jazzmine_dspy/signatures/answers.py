@@ -92,8 +92,7 @@ def _objects(text: str) -> tuple[list[Any], str]:
     """
     found, position, end = [], 0, 0
     for _ in range(_MOST_OBJECTS):
-        begin = _OBJECT.search(text, position)
-        if begin is None:
+        if (begin := _OBJECT.search(text, position)) is None:
             break
         try:
             data, end = _DECODER.raw_decode(text, begin.start())
@@ -313,16 +312,14 @@ def _object(model: type[BaseModel], text: str, error: type[AnswerError]) -> dict
         and all(isinstance(each, str) for each in listed)
     ):
         return {"flows": listed}
-    found = [each for each in candidates if isinstance(each, dict)]
-    if not found:
+    if not (found := [each for each in candidates if isinstance(each, dict)]):
         raise error(
             "The answer has no JSON object", where=f"text of {len(text.strip())} characters",
             remedy="Ask again.",
         )  # fmt: skip
     # Drafts and forms come before the answer.
     unwrapped = [_unwrapped(data, model.model_fields.keys()) for data in found]
-    fitting = [data for data in unwrapped if model.model_fields.keys() <= data.keys()]
-    return (fitting or found)[-1]
+    return ([data for data in unwrapped if model.model_fields.keys() <= data.keys()] or found)[-1]
 
 
 def _unwrapped(data: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:

@@ -117,8 +117,9 @@ def _signature(
 ) -> type[dspy.Signature]:
     fields = {key: (str, dspy.InputField(desc="")) for key in given}
     fields |= {key: output_field(key, predictor) for key in asked}
-    words = instructions([*asked, "flows"] if predictor == "fused" else asked)
-    made: type[dspy.Signature] = dspy.Signature(fields, words, signature_name=name)
+    made: type[dspy.Signature] = dspy.Signature(
+        fields, instructions([*asked, "flows"] if predictor == "fused" else asked), signature_name=name
+    )
     # Found by its name, it can be pickled.
     made.__module__, made.__qualname__ = __name__, name
     return made

@@ -198,8 +198,7 @@ def _form(schema: dict[str, Any], depth: int) -> dict[str, Any]:
     for key in ("anyOf", "oneOf"):
         if isinstance(schema.get(key), list) and schema[key]:
             return _any_of([_strict(each, depth) for each in schema[key]])
-    kind = schema.get("type")
-    if kind == "object" and schema.get("properties"):
+    if (kind := schema.get("type")) == "object" and schema.get("properties"):
         named = {name: _strict(each, depth + 1) for name, each in schema["properties"].items()}
         return {
             "type": "object",
@@ -283,8 +282,7 @@ def _merged(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _over_limit(schema: dict[str, Any]) -> dict[str, Any] | None:
     """An enum to give up for the schema to keep to the limits, the longest; None where it keeps to them."""
     parts = list(_parts(schema))
-    enums = sorted((each for each in parts if "enum" in each), key=_length)
-    if not enums:
+    if not (enums := sorted((each for each in parts if "enum" in each), key=_length)):
         return None
     most = enums[-1]
     values = sum(len(each["enum"]) for each in enums)

@@ -199,7 +199,7 @@ def test_the_default_of_an_outage_is_no_complaint(felt: Felt) -> None:
         stages={"enhance": StageRecord(source="fallback", degraded=True, cause="down")},
     )
     _, step = apply(felt.state, decided, REGISTRY)
-    assert step.text == "I see."
+    assert step.text == "I see. What can I do for you?"
 
 
 # --- replies ----------------------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ def test_a_flow_without_slots_runs_at_once(talk: Any) -> None:
 def test_a_flow_handed_out_is_done_when_the_next_message_comes(talk: Any) -> None:
     talk(start("track_order"), *FILLED)
     assert talk.ended == []
-    assert talk("chitchat") == NextStep(kind="answer", text="I see.")
+    idle = "What can I do for you?"
+    assert talk("chitchat") == NextStep(kind="answer", text=f"I see. {idle}", question=idle)
     assert talk.ended == [("track_order", "completed")]
     assert talk.state.flow_history[0].slot_values == {"order_id": "4471"}
     assert talk.state.status == "idle"
@@ -215,7 +216,8 @@ def test_who_is_not_understood_is_asked_in_other_words_and_then_handed_over(talk
     # "Four digits, please" is for a number that was wrong.
     assert said[4].text == "A person will take over from here."
     assert said[0].text == "I didn't understand that. Which order?"
-    assert said[1].text == "I didn't understand that. Once more, please tell me this: order id."
+    asked_again = "I didn't understand that. Once more, please tell me this: order id."
+    assert said[1].text == f"{asked_again} You can also ask for a person."
     assert talk.state.escalation == "change_shipping: order_id was asked for 3 times in vain"
     assert talk(put("order_id", "4471")).slot == "speed"
     assert talk.state.escalation == ""
@@ -354,7 +356,8 @@ def test_yes_and_an_unclear_wish_runs_the_flow_and_asks(asked: Any) -> None:
 def test_nothing_understood_asks_again_or_says_so(talk: Any) -> None:
     assert talk() == NextStep(
         kind="none",
-        text="I didn't understand that. What can I do for you?",
+        text="I didn't understand that. I can help with this, for example: track order, cancel order or change "
+        "shipping. What can I do for you?",
         question="What can I do for you?",
     )
     talk(start("track_order"))

@@ -14,7 +14,7 @@ import pytest
 
 from jazzmine_dspy.datasets import Example
 from jazzmine_dspy.eval.report import document
-from jazzmine_dspy.eval.report.document import page
+from jazzmine_dspy.eval.report.document import _page
 from tests.support.report_runs import runs
 
 pytestmark = pytest.mark.row("V4")
@@ -51,7 +51,7 @@ LOOK = """
 
 def _look(data: dict[str, Any], width: int, folder: Path) -> Any:
     """What a browser measures on the page of a report."""
-    frame, held = folder / "frame.html", escape(page(data))
+    frame, held = folder / "frame.html", escape(_page(data))
     frame.write_text(
         f'<!doctype html><body><iframe style="border:0;width:{width}px;height:900px" srcdoc="{held}"></iframe>'
         f"<script>window.onload = () => {{ {LOOK} }};</script>",

@@ -20,7 +20,7 @@ from jazzmine_dspy.datasets.check import check_dataset
 from prompt_brain import brain
 
 CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic"
-BOOKING = ("I'd like an appointment for Bella", "a check-up", "next tuesday", "11 o'clock", "Bella")
+BOOKING = ("I'd like an appointment", "a check-up", "next tuesday", "11 o'clock", "Bella")
 
 
 class Talk:
@@ -137,7 +137,9 @@ def test_a_language_model_decides_and_answers_questions(
     with FakeOpenAI(flavour="vllm", answer=answer) as server:
         talk = Talk(tmp_path / "clinic.db", "--lm", "openai/some", "--api-base", server.address)
         # Without the model, the first is not understood.
-        assert talk.say("yearly check for Oscar").startswith("Oscar is not registered with us.")
+        assert talk.say("yearly check for Oscar").startswith(
+            "Noted, what it is for: check-up. Oscar is not registered with us."
+        )
         assert talk.say("cheers. can i park at yours?").startswith("Yes, please do.")
         assert talk.close() == 0
         assert server.refused == []
@@ -171,7 +173,7 @@ def test_a_failed_move_says_what_is_understood(talk: Talk) -> None:
     talk.rows("UPDATE appointments SET cancelled = 1")
     assert talk.say("yes").endswith("To try again, say: move A101.")
     talk.rows("UPDATE appointments SET cancelled = 0")
-    assert talk.say("move A101") == "To which day shall I move it?"
+    assert talk.say("move A101") == "Noted, the code of your appointment: A101. To which day shall I move it?"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 from demonstrations import demo_texts
 from jazzmine_dspy import load
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.demos import unlabelled_fields
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.models.errors import RecipeError
+from jazzmine_dspy.optimize.opening import unlabelled_fields
 from jazzmine_dspy.optimize.planning import plan
 from jazzmine_dspy.optimize.recipe import Recipe
 from jazzmine_dspy.program.demonstrations import to_demo

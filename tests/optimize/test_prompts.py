@@ -12,7 +12,7 @@ import dspy
 import pytest
 
 from jazzmine_dspy.datasets import load_dataset
-from jazzmine_dspy.datasets.demos import to_dspy
+from jazzmine_dspy.datasets.load import to_dspy
 from jazzmine_dspy.eval.evaluation import TurnResult
 from jazzmine_dspy.eval.run import evaluate
 from jazzmine_dspy.models.decision import StageRecord, TurnDecision, Usage

@@ -164,8 +164,10 @@ def test_values_that_their_type_tells(slot: dict[str, Any], text: str, value: An
 
 @pytest.mark.row("U14")
 def test_rules_are_for_english_and_say_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    program = TurnProgram(FlowRegistry(), policy=Policy().named("fallback"))
     for _ in range(2):
         assert closed_act(Turn(text="Stop", flow="book", locale="nl-BE")) is None
+        program.decide(Turn(text="Stop", locale="nl-BE"))
     assert closed_act(Turn(text="Stop", flow="book", locale="en_GB")) is not None
     said = [
         record.getMessage()

@@ -12,9 +12,9 @@ from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.memory.procedural.embedder import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.program.heads.acts import bank, shipped
+from jazzmine_dspy.program.heads.acts import bank, model
+from jazzmine_dspy.program.heads.acts.fit import ActsHead
 from jazzmine_dspy.program.heads.acts.model import ACTS, Acts
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead
 from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
@@ -195,14 +195,14 @@ def test_without_its_embedding_model_nobody_misses_it(program: TurnProgram) -> N
 
 
 def test_the_shipped_weights_are_of_the_bank(program: TurnProgram) -> None:
-    head = shipped.shipped_head(program.bindings.embedder)
+    head = model.shipped_head(program.bindings.embedder)
     assert head is not None
     # Otherwise: python tools/acts_weights.py
-    _, metadata = shipped.read_shipped("jazzmine_dspy.program.heads.acts")
+    _, metadata = model.read_shipped("jazzmine_dspy.program.heads.acts")
     assert metadata["bank"] == sha256(Path(bank.__file__).with_name(bank.FILE).read_text("utf-8"))
     files = sorted((ROOT / "eval" / "suites" / "practice").glob("*.yaml"))
     assert metadata["practice"] == sha256([[file.name, sha256(file.read_bytes())] for file in files])
-    assert head.fingerprint == shipped.SHIPPED
+    assert head.fingerprint == model.SHIPPED
 
 
 def test_the_bank_says_where_each_phrase_is_said() -> None:
@@ -224,7 +224,7 @@ def test_it_learns_from_labels_and_is_stored_openly(program: TurnProgram) -> Non
 
     embedder = program.bindings.embedder
     assert embedder is not None
-    before = shipped.shipped_head(embedder)
+    before = model.shipped_head(embedder)
     assert before is not None
 
     def given(text: str) -> Any:

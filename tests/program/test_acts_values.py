@@ -8,7 +8,7 @@ import pytest
 
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import ReadingContext, Slot
-from jazzmine_dspy.program.heads.acts.compose import compose
+from jazzmine_dspy.program.heads.acts.compose import acts_on, compose
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_text, is_talk
 from jazzmine_dspy.program.heads.acts.model import ACTS
 from jazzmine_dspy.program.heads.acts.named import texts_in
@@ -52,7 +52,8 @@ def likely(**shares: float) -> dict[str, float]:
 def told(turn: Turn, starting: tuple[str, ...] = (), **shares: float) -> list[dict[str, Any]]:
     """The commands that likely acts come to, next to the flows that start."""
     scene = Scene(turn, dict(FLOWS), starting, ReadingContext(region="US"))
-    commands = compose(likely(**shares), scene, lambda: True)
+    p = likely(**shares)
+    commands = compose(p, scene, acts_on(p, scene), lambda: True)
     return [c.model_dump(exclude_none=True) for c in commands if c.type != "start_flow"]
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine_dspy.program.heads._lexical import pieces, words
 from jazzmine_dspy.program.heads.acts.view import HASHED, hashed
+from jazzmine_dspy.program.heads.features import pieces, words
 
 
 def by_place(text: str) -> np.ndarray:

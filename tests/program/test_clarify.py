@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.program.acts import picked
-from jazzmine_dspy.program.clarify import close_pair, margin_of, relative
+from jazzmine_dspy.program.clarify import close_pair, flow_mode, margin_of, relative
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram
@@ -200,3 +200,17 @@ def test_the_language_model_is_told_what_was_asked(
     lm = speak()
     make_program(lm, "fused").decide(Turn(text="hm, the dear one", clarifying=ASKED))
     assert "asked which: track_order or cancel_order" in str(lm.engine.requests[0].messages)
+
+
+@pytest.mark.row("F10")
+@pytest.mark.parametrize(
+    ("text", "flows", "expected"),
+    [
+        ("track it", ["track"], "single"), ("both of them at once", [], "single"),
+        ("track it, then cancel it", ["track", "cancel"], "sequential"),
+        ("pause both my card and my account", ["card", "account"], "parallel"),
+        ("Do it At the same  time", ["a", "b"], "parallel"), ("botham and at oncely", ["a", "b"], "sequential"),
+    ],
+)  # fmt: skip
+def test_mode(text: str, flows: list[str], expected: str) -> None:
+    assert flow_mode(text, flows) == expected

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program._cuts import find_cuts
-from jazzmine_dspy.program.clauses import NONE, ClauseRule, Ranking, flow_mode
+from jazzmine_dspy.program.clauses import NONE, ClauseRule, Ranking
 
 RULE = ClauseRule()
 LABELS = ("track", "cancel", "refund", NONE)
@@ -266,20 +266,6 @@ def test_long_messages_are_searched_at_their_beginning_alone() -> None:
     assert parts[0] == text
     assert max(map(len, parts[1:])) <= 2_000
     assert len(parts) == 21
-
-
-@pytest.mark.row("F10")
-@pytest.mark.parametrize(
-    ("text", "flows", "expected"),
-    [
-        ("track it", ["track"], "single"), ("both of them at once", [], "single"),
-        ("track it, then cancel it", ["track", "cancel"], "sequential"),
-        ("pause both my card and my account", ["card", "account"], "parallel"),
-        ("Do it At the same  time", ["a", "b"], "parallel"), ("botham and at oncely", ["a", "b"], "sequential"),
-    ],
-)  # fmt: skip
-def test_mode(text: str, flows: list[str], expected: str) -> None:
-    assert flow_mode(text, flows) == expected
 
 
 @pytest.mark.row("F10")

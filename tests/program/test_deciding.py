@@ -15,9 +15,9 @@ from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load, save
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.lm.engines import scripted_lm
 from jazzmine_dspy.models.commands import Affirm, SetSlot
-from jazzmine_dspy.models.decision import TurnDecision
+from jazzmine_dspy.models.decision import StageRecord, TurnDecision
 from jazzmine_dspy.models.errors import EmbeddingError
-from jazzmine_dspy.program.heads.acts.shipped import SHIPPED
+from jazzmine_dspy.program.heads.acts.model import SHIPPED
 from jazzmine_dspy.program.local.decider import confidence_model
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn_confidence import TurnConfidence, features, features_of, shipped
@@ -192,7 +192,8 @@ def test_the_shipped_fit_is_for_the_shipped_head() -> None:
 def test_what_the_message_says_beside_its_value_makes_unsure() -> None:
     texts = ("4", "4 please", "4, but the one that leaked must not be among them")
     flows, value = FlowRegistry(BOATS), SetSlot(name="seats", value=4)
-    seen = [features(SEATS.model_copy(update={"text": text}), flows, [value], [], 0.8) for text in texts]
+    record = StageRecord(source="local", confidence=0.8)
+    seen = [features(SEATS.model_copy(update={"text": text}), flows, [value], [], record) for text in texts]
     left = [each["left"] for each in seen]
     assert left[0] == left[1] == 0.0 < left[2]
     sure = [shipped()[0].probability(each) for each in seen]

@@ -212,7 +212,7 @@ async def test_a_hanging_call_does_not_outlive_the_deadline(
     speak: Make, make_program: Make, asked_of: Make
 ) -> None:
     engine = HangingEngine(speak().engine, asked_of, "fused")
-    decision = await make_program(hanging(engine), "fused").adecide(TURN, deadline=0.05)
+    decision = await make_program(hanging(engine), "fused").adecide(TURN, deadline=0.3)
     assert decision.enhancement == SAFE
     assert "the deadline of the turn has passed" in str(decision.stages["enhance"].cause)
     assert engine.cancelled == ["fused"]

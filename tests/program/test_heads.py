@@ -18,8 +18,7 @@ from jazzmine_dspy.models.turn import ConversationStatus, Turn
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust
-from jazzmine_dspy.program.heads._lexical import Lexical, quantised
-from jazzmine_dspy.program.heads.features import STATE_SIZE, state_features
+from jazzmine_dspy.program.heads.features import STATE_SIZE, Lexical, quantised, state_features
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR, SelectionHead
 from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes, states_to_bytes
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadPort, HeadState

@@ -23,8 +23,8 @@ from jazzmine_dspy.models.commands import (
     SkipSlot,
     StartFlow,
 )
+from jazzmine_dspy.program.denials import undoes
 from jazzmine_dspy.program.merge import derived_intent, merge
-from jazzmine_dspy.program.undoing import undoes
 
 NAMES = ["track", "cancel", "ship", "gift"]
 SLOTS = {"track": ["order"], "cancel": ["order", "reason"], "ship": ["order", "speed"], "gift": ["amount"]}

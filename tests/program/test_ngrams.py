@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazzmine_dspy.program.heads._lexical import pieces, quantised, words
+from jazzmine_dspy.program.heads.features import pieces, quantised, words
 
 
 @settings(max_examples=20, deadline=None)

@@ -74,10 +74,12 @@ def test_what_the_open_set_rejects_starts_nothing_that_was_learnt() -> None:
 
 
 @pytest.mark.row("F9", "U11")
-@pytest.mark.parametrize(("weight", "flows"), [(0.0, ["track_order"]), (0.3, ["track_order"]), (0.9, [])])
+@pytest.mark.parametrize(("weight", "flows"), [(0.0, ["track_order"]), (0.3, ["track_order"]), (1.0, [])])
 def test_a_head_that_has_learnt_turns_in_the_middle_decides_them(weight: float, flows: list[str]) -> None:
     program = load("support", lm=None)
-    program = program.with_policy(program.policy.model_copy(update={"busy_head_weight": weight}))
+    program = program.with_policy(
+        program.policy.model_copy(update={"busy_head_weight": weight, "head_weight": 1.0})
+    )
     turn = Turn(
         text="hang on, where is my order 5519?", flow="return_item", status="collecting_slots", awaiting="item",
         history=[{"role": "assistant", "text": "What would you like to return?"}],  # type: ignore[list-item]

@@ -10,12 +10,11 @@ import pytest
 from jazzmine_dspy.models import Flow, FlowRegistry, Turn
 from jazzmine_dspy.models.patterns import pattern_match
 from jazzmine_dspy.models.slots import ReadingContext, Slot
-from jazzmine_dspy.program.denials import is_denied
+from jazzmine_dspy.program.denials import is_denied, is_opposite, undoes, undoes_unasked
 from jazzmine_dspy.program.heads.acts.days import stay_days
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_items, awaited_text, only_answers
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import lone_number, values_in
-from jazzmine_dspy.program.undoing import is_opposite, undoes, undoes_unasked
 
 AT = ReadingContext(date=dt.date(2026, 10, 14))
 FLOWS = FlowRegistry(
@@ -230,7 +229,7 @@ def test_a_pattern_with_separators_is_met_without_them(text: str, code: str | No
 @pytest.mark.row("U17")
 def test_days_and_numbers_of_another_language() -> None:
     day, count = Slot(name="day", type="date"), Slot(name="people", type="number")
-    assert values_in(day, "am Freitag passt's", AT) == ["2026-10-16"]
-    assert values_in(day, "ciao, I need the van per sabato", AT) == ["2026-10-17"]
+    assert values_in(day, "am Freitag passt's", AT) == ("2026-10-16",)
+    assert values_in(day, "ciao, I need the van per sabato", AT) == ("2026-10-17",)
     assert (lone_number(count, "on sera douze", AT), lone_number(count, "wir sind zu fünft", AT)) == (12, 5)
     assert lone_number(count, "once in a while", AT) is None

@@ -17,7 +17,8 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.base import sha256
 from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead, shipped_head
+from jazzmine_dspy.program.heads.acts.fit import ActsHead
+from jazzmine_dspy.program.heads.acts.model import shipped_head
 from jazzmine_dspy.program.heads.features import STATE_SIZE
 from jazzmine_dspy.program.heads.feeling.head import FeelingHead, shipped_feeling
 from jazzmine_dspy.program.heads.selection import SelectionHead

@@ -25,7 +25,10 @@ async def test_the_history_reaches_back_over_eight_turns_of_the_user(make_chat: 
     texts = [message.text for message in program.turns[-1].history if message.role == "user"]
     assert texts == [f"text {number}" for number in (3, 4, 5, 6, 7, 8, 10, 11)]
     assert program.turns[-1].history[-1].role == "assistant"
-    assert program.turns[-1].history_summaries[:2] == ("user: text 0", "assistant: I see.")
+    assert program.turns[-1].history_summaries[:2] == (
+        "user: text 0",
+        "assistant: I see. What can I do for you?",
+    )
     assert "user: text 2" in program.turns[-1].history_summaries
 
 

@@ -46,7 +46,11 @@ def test_the_third_drops_it_unasked_and_its_flow_waits(asked: Any) -> None:
     for _ in range(2):
         asked("chitchat")
     step = asked("chitchat")
-    assert (step.kind, step.flow, step.text) == ("answer", None, "I see.")
+    assert (step.kind, step.flow, step.text) == (
+        "answer",
+        None,
+        "I see. What can I do for you?",
+    )
     assert (asked.state.status, asked.state.pending_confirmation) == ("idle", None)
     assert (asked.paused, asked.ended) == (["cancel_order"], [])
     # A late yes runs nothing; who comes back to it is asked anew.
@@ -123,7 +127,7 @@ async def test_the_trace_tells_of_a_question_that_expired(make_chat: Any, by_han
     await chat("cancel")
     for number in range(3):
         outcome = await chat(f"talk {number}", message_id=f"m{number}")
-    assert (outcome.state.status, outcome.reply) == ("idle", "I see.")
+    assert (outcome.state.status, outcome.reply) == ("idle", "I see. What can I do for you?")
     trace = await chat.runtime.messages.get_turn_trace_by_message_id("m2")
     trace = trace or await chat.runtime.messages.get_turn_trace("trace-m2")
     assert trace is not None

@@ -49,7 +49,7 @@ async def test_a_conversation_on_the_shipped_flows(flows: FlowRegistry, overlap:
         "What is the new number?",
         "Change your contact data to bob@home.example. Is that right?",
         "Done: update contact. Shall we go back to this: cancel order?",
-        "What would you like to return?",
+        "Noted, order id: 5519. What would you like to return?",
         "All right, I've dropped it: return item. Shall we go back to this: cancel order?",
     ]
 

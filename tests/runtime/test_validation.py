@@ -115,7 +115,10 @@ async def test_dependent_slots_are_checked_again_after_a_change(make: Callable[.
     assert (await say(runtime, "days")).next.kind == "confirm"
     outcome = await say(runtime, "move")
     assert (outcome.next.kind, outcome.next.slot) == ("reask", "end")
-    assert outcome.reply == "5 June 2026 is not after 10 June 2026. Until when, please?"
+    assert (
+        outcome.reply
+        == "Noted, start: Wednesday, 10 June 2026. 5 June 2026 is not after 10 June 2026. Until when, please?"
+    )
     assert values(outcome) == {"start": "2026-06-10"}
     assert (await say(runtime, "until")).next.kind == "confirm"
     # Values that come together are checked against each other, in whichever order they come.
@@ -123,7 +126,7 @@ async def test_dependent_slots_are_checked_again_after_a_change(make: Callable[.
     assert (outcome.next.kind, values(outcome)) == ("confirm", {"start": "2026-05-01", "end": "2026-05-05"})
     # A value that is refused is none that others are checked against.
     outcome = await say(runtime, "closed")
-    assert outcome.reply == "We are closed that day. From?"
+    assert outcome.reply == "Noted, end: Wednesday, 30 December 2026. We are closed that day. From?"
     assert values(outcome) == {"start": "2026-05-01", "end": "2026-12-30"}
 
 

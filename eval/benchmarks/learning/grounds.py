@@ -21,7 +21,7 @@ from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program import starts as package_starts
 from jazzmine_dspy.program.heads import options as package_options
-from jazzmine_dspy.program.heads.acts import shipped
+from jazzmine_dspy.program.heads.acts import model
 from jazzmine_dspy.program.heads.acts.model import Acts
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import EmbedderPort, HeadState
@@ -133,10 +133,10 @@ class Weights:
             yield
             return
         head, wishes, options = self._weights_of_fold(fold)
-        read = (head, self._embedder.fingerprint, ("", ""))
+        read = (head, self._embedder.fingerprint)
         weights = package_options.Weights(tuple(options["options"]), tuple(options["none"]))
         with (
-            mock.patch.object(shipped, "_read", return_value=read),
+            mock.patch.object(model, "_shipped", return_value=read),
             mock.patch.object(package_starts, "shipped", return_value=wishes),
             mock.patch.object(package_options, "shipped", return_value=weights),
         ):

@@ -75,7 +75,13 @@ class _Script(TurnProgram):
 def _hold(
     suite: Suite, conversation: SuiteConversation, lines: Sequence[Callable[[Turn], TurnDecision]]
 ) -> tuple[list[Turn], tuple[SuiteTurnResult, ...]]:
-    flows = suite.registries[conversation.registry]
+    full = suite.registries[conversation.registry]
+    # Values are not said back: recorded answers were given to histories without them.
+    habits: dict[str, Any] = {
+        **full.habits,
+        "texts": {"en": {**full.habits.get("texts", {}).get("en", {}), "stored": ""}},
+    }
+    flows = FlowRegistry(full, out_of_scope_share=full.out_of_scope_share, **habits)
     script = _Script(flows, lines)
     alone = Suite(suite.path, {conversation.registry: flows}, (conversation,), suite.unseen)
     held = run_suite(alone, script, turns=True).conversations[0].turns

@@ -67,8 +67,7 @@ def import_dataset(
     provenance, read = KINDS[kind]
     parts = named_parts([*([] if src is None else [("train", src)]), *splits])
     folder = Path(out)
-    listed = _flows_file(folder, flows)
-    if listed is None and kind == "candidates":
+    if (listed := _flows_file(folder, flows)) is None and kind == "candidates":
         listed = candidates.flows_file(parts)
     writer.claim(folder, replace=replace, flows=listed)
     reader = SourceReader(parts, columns=columns, encoding=encoding, flows=listed)

@@ -130,8 +130,7 @@ def in_order(places: Sequence[Place], lines: Sequence[int]) -> list[int]:
             )
             raise OrderError(f"{problem}decimals", number)
     order = sorted(range(len(places)), key=lambda number: places[number].key)
-    reordered = order != list(range(len(places)))
-    if reordered and places[0].kind.startswith(_CLOCK):
+    if (reordered := order != list(range(len(places)))) and places[0].kind.startswith(_CLOCK):
         # 23:58, 0:02; without AM or PM also 12:58, 1:02.
         longest = timedelta(hours=12 if "AM or PM" in places[0].kind else 6)
         for number, (above, below) in enumerate(pairwise(places), start=1):
@@ -262,9 +261,8 @@ def cell_value(what: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     value = value.strip()
-    if what == "text":
-        return None if value in _MISSING else value
-    return None if value == "None" or value.casefold() in _NO_VALUE else value
+    missing = value in _MISSING if what == "text" else value == "None" or value.casefold() in _NO_VALUE
+    return None if missing else value
 
 
 def _decoded(reader: SourceReader, path: Path) -> str:

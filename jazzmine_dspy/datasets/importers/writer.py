@@ -148,8 +148,9 @@ def write_dataset(
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out, prefix=".import-") as name:
             made = Path(name)
-            card = _card(provenance, reader, counts, len(registry))
-            (made / CARD_FILE).write_text(card, "utf-8", newline="\n")
+            (made / CARD_FILE).write_text(
+                _card(provenance, reader, counts, len(registry)), "utf-8", newline="\n"
+            )
             (made / FLOWS_FILE).write_bytes(listed)
             (made / CONVERSATIONS_FILE).write_text(lines, "utf-8", newline="\n")
             write_splits(made, roles, seed=seed)

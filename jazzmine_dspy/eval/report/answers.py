@@ -121,8 +121,13 @@ def _sources(data: dict[str, Any]) -> Table:
         for stage, shares in system["sources"].items()
         for source in shares
     )
-    header = ("System", "Stage", "Source", "Turns answered, %", "Turns", "p50, ms", "p95, ms")
-    return Table("sources", header, rows, texts=3, summary="Sources, all systems")
+    return Table(
+        "sources",
+        ("System", "Stage", "Source", "Turns answered, %", "Turns", "p50, ms", "p95, ms"),
+        rows,
+        texts=3,
+        summary="Sources, all systems",
+    )
 
 
 def _reliability(

@@ -30,8 +30,7 @@ NOTE = (
 
 def comparison(data: dict[str, Any]) -> Sequence[Section]:
     """The sections of a comparison; none where nothing was compared."""
-    found = data.get("comparison")
-    if not found:
+    if not (found := data.get("comparison")):
         return ()
     a, b = found["names"]
     metrics = [("/comparison/main", found["main"]), *numbered(data, "/comparison/others")]

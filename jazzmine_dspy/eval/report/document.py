@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 from collections import Counter
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jazzmine_dspy.eval.evaluation import WHOLE_TURN
+from jazzmine_dspy.eval.feedback import wrong_turns
 from jazzmine_dspy.eval.reliability import confusions, reliability
-from jazzmine_dspy.eval.report import markdown
 from jazzmine_dspy.eval.report.charts import TEMPLATES
 from jazzmine_dspy.eval.report.model import Report, System
 from jazzmine_dspy.eval.report.sections import sections
-from jazzmine_dspy.eval.report.shown import DASH, HEADLINE, VERDICTS, counted, resolve, shown
-from jazzmine_dspy.eval.wrong_turns import wrong_turns
+from jazzmine_dspy.eval.report.shown import (
+    DASH,
+    HEADLINE,
+    VERDICTS,
+    Cell,
+    Section,
+    Table,
+    bounded,
+    counted,
+    resolve,
+    shown,
+)
 from jazzmine_dspy.models.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
 FORMAT = 2
 
@@ -32,8 +45,8 @@ def document(report: Report) -> dict[str, Any]:
     """
     if not report.systems:
         raise InputError("The report has no systems", remedy="Evaluate at least one program.")
-    names = [system.name for system in report.systems]
-    shipped = next((i for i, system in enumerate(report.systems) if system.shipped), len(names) - 1)
+    systems = report.systems
+    shipped = next((i for i, system in enumerate(systems) if system.shipped), len(systems) - 1)
     return {
         "format": FORMAT,
         "title": report.title,
@@ -143,8 +156,8 @@ def write_document(data: dict[str, Any], folder: str | Path) -> Paths:
     folder = Path(folder)
     paths = Paths(folder / "report.html", folder / "report.md", folder / "report.json")
     texts = (
-        page(data),
-        markdown.render(data),
+        _page(data),
+        _markdown(data),
         json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
     )
     try:
@@ -173,19 +186,19 @@ _LM_USAGE = {
 }
 
 
-def terminal_table(report: Report) -> Table:
+def terminal_table(report: Report) -> RichTable:
     """The headline figures of every system for ``rich.print``, in 80 columns.
 
     Shares are in percent, each above its 95 % interval, which is left out under ten conversations. The number of turns
     stands below a system's name, with those that crashed, are degraded, refused or unanswered.
     """
     from rich import box
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
     data = document(report)
     asks = any(one["usage"]["lm_calls_per_turn"] for one in data["systems"])
-    table = Table(
+    table = RichTable(
         title=report.title,
         caption="below each figure its 95 % interval over conversations; none under 10 of them",
         box=box.SIMPLE_HEAD,
@@ -225,7 +238,7 @@ def terminal_table(report: Report) -> Table:
     return table
 
 
-def page(data: dict[str, Any]) -> str:
+def _page(data: dict[str, Any]) -> str:
     """The document as one HTML page: no script, no outside file, light or dark as the reader's system is."""
     return TEMPLATES.get_template("page.html.j2").render(
         data=data,
@@ -237,3 +250,38 @@ def page(data: dict[str, Any]) -> str:
         dash=DASH,
         verdicts=VERDICTS,
     )
+
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|])")
+_TEMPLATES = TEMPLATES.overlay(autoescape=False)
+
+
+def _markdown(data: dict[str, Any]) -> str:
+    """The whole document in Markdown: the sections of the page, without its plots."""
+    facts = Table("facts", ("Fact", "Value"), tuple(data["facts"].items()), texts=2)
+    every = (*sections(data), Section("How this was made", tables=[facts]))
+    text = _TEMPLATES.get_template("report.md.j2").render(
+        data=data,
+        sections=[section for section in every if not section._replace(plots="").empty],
+        escaped=_escaped,
+        cell=functools.partial(_cell_text, data),
+        resolve=resolve,
+        shown=shown,
+    )
+    return text.strip("\n") + "\n"
+
+
+def _cell_text(data: dict[str, Any], cell: Cell) -> str:
+    """One cell; a value with bounds as ``84.3 [80.1, 87.9]``."""
+    if isinstance(cell, str):
+        return _escaped(cell)
+    values = [resolve(data, path) for path in cell.paths]
+    if len(values) == 1 or values[0] is None:
+        return shown(values[0], cell.kind)
+    return bounded(dict(zip(("value", "low", "high"), values, strict=True)), cell.kind)
+
+
+def _escaped(text: str) -> str:
+    # As entities: not every reader of Markdown takes a backslash before a bracket.
+    text = escape(" ".join(text.split()), quote=False)
+    return _SPECIAL.sub(r"\\\1", text)

@@ -50,8 +50,13 @@ def costs(data: dict[str, Any]) -> Markup:
         dots = [dot for dot in _dots(data, metric) if tokens[dot.name] is not None]
         points = [replace(dot, x=tokens[dot.name]) for dot in dots]
         if len(points) > 1 and any(point.x for point in points):
-            title = f"{label(metric)} against prompt tokens per turn"
-            plot = draw("scatter", title, points, "prompt tokens per turn", f"{label(metric).lower()}, %")
+            plot = draw(
+                "scatter",
+                f"{label(metric)} against prompt tokens per turn",
+                points,
+                "prompt tokens per turn",
+                f"{label(metric).lower()}, %",
+            )
             panels.append(draw("panel", label(metric), "", plot))
     return draw("panels", panels, "grid2")
 
@@ -170,8 +175,11 @@ def kinds(data: dict[str, Any]) -> Markup:
 def learning(data: dict[str, Any]) -> Markup:
     """The score against the number of labelled conversations, with its interval; nothing for one number."""
     points = [_dot("", one["score"], "ship", "share", x=one["conversations"]) for one in data["learning"]]
-    title = "Score by number of labelled conversations, percent"
-    return draw("learning", title, points) if points[1:] else Markup()
+    return (
+        draw("learning", "Score by number of labelled conversations, percent", points)
+        if points[1:]
+        else Markup()
+    )
 
 
 def confusion(title: str, pairs: Sequence[Mapping[str, Any]]) -> Markup:

@@ -246,8 +246,12 @@ def _all_metrics(data: dict[str, Any]) -> Table:
         most = places[max(counts, key=lambda i: counts[i])]
         scores = (score(place, kind_of(name)) for place in places)
         rows.append((label(name), *scores, figure(f"{most}/n", "count")))
-    header = ("Metric", *(system["name"] for system in systems), "Turns")
-    return Table("metrics", header, tuple(rows), hints=tuple(explanation(name) for name in names))
+    return Table(
+        "metrics",
+        ("Metric", *(system["name"] for system in systems), "Turns"),
+        tuple(rows),
+        hints=tuple(explanation(name) for name in names),
+    )
 
 
 def _further(data: dict[str, Any]) -> Sequence[Section]:

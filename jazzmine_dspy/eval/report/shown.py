@@ -68,9 +68,8 @@ def label(metric: str) -> str:
         >>> label("flow_set_exact"), label("command_f1/set_slot"), label("something_new")
         ('Flows right', 'Command set_slot, F1', 'something_new')
     """
-    if metric.startswith("command_f1/"):
-        return f"Command {metric.removeprefix('command_f1/')}, F1"
-    return LABELS.get(metric, (metric, ""))[0]
+    kind = metric.removeprefix("command_f1/")
+    return LABELS.get(metric, (metric if kind == metric else f"Command {kind}, F1", ""))[0]
 
 
 def explanation(metric: str) -> str:
@@ -258,8 +257,12 @@ def listed(
         columns: Headings, each with what stands below it.
         more: Further fields of the table.
     """
-    rows = tuple(tuple(_placed(column, at, item) for _, column in columns) for at, item in items)
-    return Table(name, tuple(heading for heading, _ in columns), rows, **more)
+    return Table(
+        name,
+        tuple(heading for heading, _ in columns),
+        tuple(tuple(_placed(column, at, item) for _, column in columns) for at, item in items),
+        **more,
+    )
 
 
 def first_of(items: Sequence[Any], most: int, noun: str, which: str = "") -> tuple[Sequence[Any], str]:
@@ -310,7 +313,6 @@ def prompt_changes(prompt: dict[str, Any]) -> list[str]:
         >>> prompt_changes({"before": "Say it.\\nBriefly.", "after": "Say it.\\nIn full."})
         ['@@ -1,2 +1,2 @@', ' Say it.', '-Briefly.', '+In full.']
     """
-    found = difflib.unified_diff(
-        prompt["before"].splitlines(), prompt["after"].splitlines(), lineterm="", n=3
-    )
-    return list(found)[2:]
+    return list(
+        difflib.unified_diff(prompt["before"].splitlines(), prompt["after"].splitlines(), lineterm="", n=3)
+    )[2:]

@@ -63,10 +63,8 @@ class ExpectedState:
             self.flow = expect.flow
         elif was in expect.ran or (expect.status == "idle" and "status" in given):
             self.flow = None
-        if "paused" in given:
-            self.paused = expect.paused
-        else:
-            self.paused = tuple(name for name in self.paused if name != self.flow)
+        others = tuple(name for name in self.paused if name != self.flow)
+        self.paused = expect.paused if "paused" in given else others
         if was is not None and was != self.flow and was not in self.paused:
             self._held.pop(was, None)
         if "slots" in given and self.flow is not None:
@@ -102,14 +100,14 @@ class ExpectedState:
         state.question_counts, state.escalation, state.queue = {}, "", []
         step = self._step(state)
         if state.processed:
-            last = state.processed[-1].message_id
-            kept = ProcessedMessage(message_id=last, next_step=step, reply=step.text)
+            kept = ProcessedMessage(
+                message_id=state.processed[-1].message_id, next_step=step, reply=step.text
+            )
             state.processed = [*state.processed[:-1], kept]
         return step.text
 
     def _step(self, state: WorkingMemory) -> NextStep:
-        running = state.active_flow
-        if running is None:
+        if (running := state.active_flow) is None:
             offer = next_in_line(state, self._flows) if self.offered else None
             return offer or NextStep(kind="none", text=Speech(self._flows).say("idle"))
         flow, speech = self._flows[running.flow_name], Speech(self._flows, state.locale)
@@ -175,8 +173,7 @@ async def _run_suite(
     done: list[ConversationResult] = []
     gathered = AwaitingGroup()
     for conversation in suite.conversations:
-        name = conversation.registry
-        if name not in runtimes:
+        if (name := conversation.registry) not in runtimes:
             flows, count = suite.registries[name], itertools.count(1)
             own = program if isinstance(program, TurnProgram) else program(flows)
             other = flows if own.registry.checksum != flows.checksum else None

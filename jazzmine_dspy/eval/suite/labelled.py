@@ -148,8 +148,9 @@ def replay_dataset(
         return None if progress is None else (lambda done, _: progress(done + add, 2 * half))
 
     own = run_suite(suite, program, progress=step(0), deadline=deadline)
-    apart = run_suite(suite, program, turns=True, progress=step(half), deadline=deadline)
-    return Replayed(own, apart, tuple(left_out))
+    return Replayed(
+        own, run_suite(suite, program, turns=True, progress=step(half), deadline=deadline), tuple(left_out)
+    )
 
 
 def suite_of(dataset: Dataset, role: Role) -> tuple[Suite, list[str]]:
@@ -160,8 +161,9 @@ def suite_of(dataset: Dataset, role: Role) -> tuple[Suite, list[str]]:
         for conversation in dataset.conversations
         if dataset.roles[conversation.id] == role
     ]
-    conversations = tuple(one for one in held if one is not None)
-    return Suite(dataset.path, {dataset.name: dataset.flows}, conversations), left_out
+    return Suite(
+        dataset.path, {dataset.name: dataset.flows}, tuple(one for one in held if one is not None)
+    ), left_out
 
 
 def _held(

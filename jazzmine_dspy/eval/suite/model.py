@@ -157,10 +157,8 @@ def load_suite(path: str | Path, *, only: Collection[str] = (), seen: bool = Fal
     path = Path(path)
     folder = path if path.is_dir() else path.parent
     beside = path.with_name(path.stem + CONVERSATIONS)
-    if path.is_dir():
-        files = sorted(path.glob(f"*{CONVERSATIONS}"))
-    else:
-        files = [beside if beside.is_file() and not path.name.endswith(CONVERSATIONS) else path]
+    one = beside if beside.is_file() and not path.name.endswith(CONVERSATIONS) else path
+    files = sorted(path.glob(f"*{CONVERSATIONS}")) if path.is_dir() else [one]
     unseen = unseen_registries(folder)
     names = {file.name.removesuffix(CONVERSATIONS): file for file in files}
     if seen:
@@ -186,11 +184,9 @@ def load_suite(path: str | Path, *, only: Collection[str] = (), seen: bool = Fal
             _check(conversation, registries[name], file)
             found.append(conversation)
     narrow = [word for word in only if word not in names]
-    found = [each for each in found if not narrow or each.kind in narrow or each.id in narrow]
-    if not found:
-        what = f"Nothing in the suite is named {', '.join(only)}" if only else "The suite has no conversation"
+    if not (found := [each for each in found if not narrow or each.kind in narrow or each.id in narrow]):
         raise InputError(
-            what,
+            f"Nothing in the suite is named {', '.join(only)}" if only else "The suite has no conversation",
             where=str(path),
             remedy=f"Write NAME{CONVERSATIONS}; --only takes registries, kinds and ids.",
         )
@@ -217,14 +213,16 @@ def log_opening(suite: Suite, reason: str) -> Path | None:
         return None
     folder = suite.path if suite.path.is_dir() else suite.path.parent
     opened = [each.model_dump(mode="json") for each in suite.conversations if each.registry in suite.unseen]
-    entry = {
-        "reason": reason,
-        "suite": str(suite.path),
-        "registries": sorted(suite.unseen),
-        "conversations": len(opened),
-        "fingerprint": sha256(opened),
-    }
-    return append_opening(folder, entry)
+    return append_opening(
+        folder,
+        {
+            "reason": reason,
+            "suite": str(suite.path),
+            "registries": sorted(suite.unseen),
+            "conversations": len(opened),
+            "fingerprint": sha256(opened),
+        },
+    )
 
 
 def _read(file: Path, registry: str) -> Iterator[SuiteConversation]:

@@ -105,9 +105,7 @@ def _key(flow: Flow | None, name: str, value: Any, at: ReadingContext) -> Hashab
 def _words_of(value: Any) -> str:
     if value is None or value == () or value == []:
         return "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ class JazzmineEnhancer(MessageEnhancer):
     """
 
     def __init__(self, llm: Any, message_store: Any, history_window: int = 8, **options: Any) -> None:
-        store = cast("MessageStore", JazzmineMessages(message_store))
-        super().__init__(llm, store, history_window, **options)
+        super().__init__(
+            llm, cast("MessageStore", JazzmineMessages(message_store)), history_window, **options
+        )
 
     async def enhance(self, message: Any) -> EnhancementOutcome:
         """Enhance a message of jazzmine, and set its fields; the outcome holds the same object."""
@@ -66,8 +67,7 @@ class JazzmineMessages:
 
     async def update_message(self, message: Message, *, fields: Collection[str]) -> None:
         """Write the named fields of a stored message. A message that was deleted meanwhile stays deleted."""
-        stored = await self._store.get_message_by_id(message.id)
-        if stored is not None:
+        if (stored := await self._store.get_message_by_id(message.id)) is not None:
             _set_fields(stored, message, fields)
             await self._store.update_message(stored)
 

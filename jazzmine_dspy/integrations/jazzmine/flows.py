@@ -32,8 +32,7 @@ def to_flow(flow: Any) -> Flow:
 
 def _fields(flow: Any) -> dict[str, Any]:
     fields = {name: value for name in _FIELDS if (value := getattr(flow, name, None))}
-    kind = type(flow).__name__.removesuffix("Flow").lower() or "flow"
-    if kind != "flow":
+    if (kind := type(flow).__name__.removesuffix("Flow").lower() or "flow") != "flow":
         parts = [flow.true_flow, flow.false_flow] if kind == "conditional" else flow.subflows
         fields |= {"kind": kind, "subflows": [_fields(part) for part in parts if part is not None]}
     return fields

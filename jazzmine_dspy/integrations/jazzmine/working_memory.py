@@ -108,8 +108,7 @@ class JazzmineWorkingMemoryStore(RedisWorkingMemoryStore):
             return super()._loaded(ours)
         try:
             # What is no number becomes None; what could not be written again is refused by the second parser.
-            written = from_jazzmine(json.loads(theirs, parse_constant=lambda _: None))
-            new = from_json(json.dumps(written))
+            new = from_json(json.dumps(from_jazzmine(json.loads(theirs, parse_constant=lambda _: None))))
             before = from_json(ours) if ours else {}
             merged = _merged(before, new) if before.get("created_at") == new.get("created_at") else new
         except (AttributeError, KeyError, TypeError) as error:
@@ -220,8 +219,12 @@ def _slot_from_jazzmine(slot: Json) -> Json:
     # A value that was put in beforehand is none yet: jazzmine asks for it all the same.
     collected, turn = slot.get("collected"), slot.get("collected_at_turn", 0)
     value = slot.get("value") if collected else None
-    names = [name for name in SLOT if name != "collected"]
-    return _only(slot, names, value=value, collected_at_turn=turn if collected or turn else None)
+    return _only(
+        slot,
+        [name for name in SLOT if name != "collected"],
+        value=value,
+        collected_at_turn=turn if collected or turn else None,
+    )
 
 
 def _kind(record: Json) -> Any:

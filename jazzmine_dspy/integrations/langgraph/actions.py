@@ -55,9 +55,11 @@ class ActionRunner:
     def is_lost(self, state: WorkingMemory) -> bool:
         """Whether the running action is over its deadline, and this process does not run it."""
         action = state.action
-        if action is None or action.action_id in self._running:
-            return False
-        return state.last_updated - action.started_at / 1000.0 > self._deadline
+        return (
+            action is not None
+            and action.action_id not in self._running
+            and state.last_updated - action.started_at / 1000.0 > self._deadline
+        )
 
     async def run(self, conversation_id: str, action_id: str, *, lost: bool) -> ActionOutcome | None:
         """Run an action and end its flow; whoever comes while it runs waits for the same end.
@@ -70,8 +72,7 @@ class ActionRunner:
         Returns:
             What came of it; None where its flow is gone.
         """
-        task = self._running.get(action_id)
-        if task is None:
+        if (task := self._running.get(action_id)) is None:
             task = asyncio.create_task(self._end(conversation_id, action_id, lost))
             self._running[action_id] = task
             task.add_done_callback(lambda _: self._running.pop(action_id, None))
@@ -108,11 +109,11 @@ class ActionRunner:
         """The result of an action, and whether it failed."""
         assert state.action is not None
         name = state.action.flow_name
-        function = self._functions.get(name)
-        if function is None:
+        if (function := self._functions.get(name)) is None:
             return None, False
-        values = state.active_flow.values if state.active_flow else {}
-        task = asyncio.create_task(_called(function, values, action_id))
+        task = asyncio.create_task(
+            _called(function, state.active_flow.values if state.active_flow else {}, action_id)
+        )
         if not await ends_in_time(task, self._deadline):
             log.warning("The action of %r did not end within %g s", name, self._deadline)
             return None, True

@@ -199,8 +199,7 @@ class _Nodes:
             text = stored.original_content if stored else ""
         view = {**state, **state["turn"]["mirror"], "user_message": text, "message_id": message_id}
         view |= {"last_response": reply["text"]}
-        given = await answered(answer, view, self.deadline, _reply_id(message_id))
-        if given is None:
+        if (given := await answered(answer, view, self.deadline, _reply_id(message_id))) is None:
             return {"answered": True}
         text = f"{given} {reply['question']}".strip()
         return {"answered": True, "text": text, "streamed": given}
@@ -213,8 +212,7 @@ class _Nodes:
             return {}
         event = {"event": "action", "flow": running["flow"], "action_id": running["id"]}
         get_stream_writer()(event | {"status": "running"})
-        outcome = await self.actions.run(thread, running["id"], lost=running["lost"])
-        if outcome is None:
+        if (outcome := await self.actions.run(thread, running["id"], lost=running["lost"])) is None:
             get_stream_writer()(event | {"status": "gone"})
             return {"turn": turn | {"action": None}}
         get_stream_writer()(event | {"status": "ended"})
@@ -267,8 +265,7 @@ class _Nodes:
                     )
                 except ConflictError:
                     # Of a node that runs again, the first text stays.
-                    known = await self.service.messages.get_message(reply_id)
-                    if known is None:
+                    if (known := await self.service.messages.get_message(reply_id)) is None:
                         raise
                     stored = known
                 except MemoryUnavailableError as error:
@@ -320,8 +317,7 @@ class _Nodes:
         state = await self.service.working_memory.get(thread)
         state = state or WorkingMemory(conversation_id=thread, user_id=user)
         messages = await self.service.messages.get_immediate_context(thread, MESSAGES_SHOWN)
-        pending = awaited(state, self.service.registry)
-        if pending is not None:
+        if (pending := awaited(state, self.service.registry)) is not None:
             pending = {"type": pending["type"], "text": said} | pending
         return {
             "messages": [

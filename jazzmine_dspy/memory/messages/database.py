@@ -231,8 +231,9 @@ def _engine(url: sa.URL, deadline: float, pool_size: int) -> sa.Engine:
         pool = {"poolclass": QueuePool, "pool_recycle": 1800, **size}
     try:
         arguments = _sqlite_arguments(url) if sqlite else _postgres_arguments(url, max(1, int(deadline)))
-        plain = url.difference_update_query(["pgbouncer"])
-        engine = sa.create_engine(plain, connect_args=arguments, hide_parameters=True, **pool)
+        engine = sa.create_engine(
+            url.difference_update_query(["pgbouncer"]), connect_args=arguments, hide_parameters=True, **pool
+        )
     except ImportError as error:
         raise MissingExtraError(
             "SqlMessageStore needs the package psycopg for PostgreSQL, which is not installed",

@@ -160,8 +160,7 @@ class RecordTable(Generic[R]):
             DamagedRecordError: it cannot be read.
         """
         query = sa.select(self.table).where(*where)
-        row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-        if row is None:
+        if (row := connection.execute(query.with_for_update() if lock else query).one_or_none()) is None:
             return None
         try:
             return self.record(row)
@@ -189,8 +188,13 @@ class RecordTable(Generic[R]):
             offset: Rows to skip.
             newest: Whether the last stored comes first.
         """
-        order = self.c.seq.desc() if newest else self.c.seq
-        query = sa.select(self.table).where(*where).order_by(order).limit(limit + 1).offset(offset)
+        query = (
+            sa.select(self.table)
+            .where(*where)
+            .order_by(self.c.seq.desc() if newest else self.c.seq)
+            .limit(limit + 1)
+            .offset(offset)
+        )
         rows = connection.execute(query).all()
         records: list[R] = []
         damaged: list[DamagedRow] = []
@@ -227,8 +231,7 @@ class RecordTable(Generic[R]):
         """
         row = self.row(record)
         while not insert(connection, self.table, row):
-            stored = self.get(connection, self.c.id == record.id)
-            if stored is None:
+            if (stored := self.get(connection, self.c.id == record.id)) is None:
                 continue  # another process has just deleted it
             clean = self.kind.model_validate_json(row["body"])
             if any(getattr(stored, name) != getattr(clean, name) for name in _IDENTITY[self.kind]):
@@ -250,8 +253,7 @@ class RecordTable(Generic[R]):
         Raises:
             NotStoredError: no such record is stored.
         """
-        stored = self.get(connection, self.c.id == record.id, lock=True)
-        if stored is None:
+        if (stored := self.get(connection, self.c.id == record.id, lock=True)) is None:
             raise self.not_stored(record.id)
         changed = stored.model_copy(update={name: getattr(record, name) for name in fields})
         connection.execute(sa.update(self.table).where(self.c.id == record.id).values(**self.row(changed)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import time
@@ -86,6 +87,15 @@ class FastembedEmbedder(Shared):
             return minilm.fingerprint()
         return f"{self.model}:fastembed-{version('fastembed')}"
 
+    @functools.cached_property
+    def tokenizer_file(self) -> Path | None:
+        """The file of the tokenizer of ``minilm``, which the package's reader uses too; None for other models.
+
+        Raises:
+            EmbeddingError: it is missing, or is not the expected one.
+        """
+        return minilm.tokenizer_file() if self.model == minilm.NAME else None
+
     @property
     def size(self) -> int:
         """Length of a vector."""
@@ -144,13 +154,13 @@ class FastembedEmbedder(Shared):
             for text in known:
                 self._vectors.move_to_end(text)
         # Batches of like length: a batch is padded to its longest text.
-        missing = sorted(dict.fromkeys(text for text in texts if text not in known), key=len)
-        if missing:
+        if missing := sorted(dict.fromkeys(text for text in texts if text not in known), key=len):
             model = self.load()
             try:
                 # A few are asked for one by one, since padding a short text to a long one takes longer than a pass.
-                size = 1 if len(missing) <= _FEW else 32
-                made = np.asarray(list(model.embed(missing, batch_size=size)), dtype=np.float32)
+                made = np.asarray(
+                    list(model.embed(missing, batch_size=1 if len(missing) <= _FEW else 32)), dtype=np.float32
+                )
             except Exception as error:
                 raise EmbeddingError(
                     f"The embedding model {self.model!r} failed: {format_error(error)}",

@@ -102,8 +102,7 @@ class FlowIndex(FlowRecall):
     ) -> list[Recalled]:
         self._check_open()
         among = None if allowed is None else frozenset(self._rank.keys() & allowed)
-        barred = exclude & self._conversations
-        return self._recall_cached(query, k, summaries, among, barred)
+        return self._recall_cached(query, k, summaries, among, exclude & self._conversations)
 
     def _names(self, allowed: Collection[str] | None) -> frozenset[str]:
         self._check_open()

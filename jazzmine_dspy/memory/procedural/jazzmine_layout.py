@@ -89,8 +89,7 @@ def words(embedder: Any, texts: Sequence[str]) -> list[SparseVector]:
             jazzmine finds the points through the dense vector alone; a warning says so.
         texts: What is embedded.
     """
-    token_ids = getattr(embedder, "token_ids", None)
-    if token_ids is None:
+    if (token_ids := getattr(embedder, "token_ids", None)) is None:
         log.warning("the embedder has no token_ids, so jazzmine's search by words will not find these flows")
         return [([], []) for _ in texts]
     counted = (sorted(Counter(token_ids(text)).items()) for text in texts)

@@ -31,8 +31,6 @@ from jazzmine_dspy.models.ports import Embedder
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.text import checked_text
 
-_PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
 
 class QdrantProceduralMemory(Shared):
     """The flows of agents in Qdrant, for many workers at once, and for jazzmine too.
@@ -85,7 +83,7 @@ class QdrantProceduralMemory(Shared):
     ) -> None:
         if layout not in ("examples", "jazzmine"):
             raise InputError(f"There is no layout {layout!r}", remedy="Choose 'examples' or 'jazzmine'.")
-        if not _PREFIX.fullmatch(prefix):
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", prefix):
             raise InputError(
                 "A prefix is 1 to 64 letters, digits, dots, hyphens and underscores",
                 where="prefix",
@@ -330,8 +328,9 @@ class QdrantProceduralMemory(Shared):
             if self._collections is None:
                 size = self.embedder.size
                 theirs = jazzmine_layout.spec(self.prefix, size) if self.layout == "jazzmine" else None
-                own = CollectionSpec(f"{self.prefix}_flow_examples", size)
-                self._collections = Collections(self._open(), own, theirs)
+                self._collections = Collections(
+                    self._open(), CollectionSpec(f"{self.prefix}_flow_examples", size), theirs
+                )
             return self._collections
 
 

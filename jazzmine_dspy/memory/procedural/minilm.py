@@ -152,6 +152,15 @@ def _register() -> None:
         )
 
 
+def tokenizer_file() -> Path:
+    """The file of the model's tokenizer, checked.
+
+    Raises:
+        EmbeddingError: the package with it is missing, or the file is not the expected one.
+    """
+    return _source(PARTS["tokenizer.json"])
+
+
 def _put_together(folder: Path) -> None:
     """Make the folder that fastembed wants. Each file is moved into place, so several processes may do it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

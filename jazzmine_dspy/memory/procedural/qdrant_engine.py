@@ -67,8 +67,11 @@ def open_server(
     try:
         context = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
     except OSError as error:
-        why = f"The file of certificates can't be used: {format_error(error)}"
-        raise InputError(why, where=str(verify), remedy="Name a PEM file.") from error
+        raise InputError(
+            f"The file of certificates can't be used: {format_error(error)}",
+            where=str(verify),
+            remedy="Name a PEM file.",
+        ) from error
     parts = urlsplit(where)
     client = partial(
         QdrantClient,
@@ -119,14 +122,10 @@ class QdrantEngine(Engine):
         self._reader, self._writer = reader, writer
         self._timeout, self._attempts, self._has_key = timeout, attempts, has_key
 
-    def __repr__(self) -> str:
-        return f"QdrantEngine({self.where!r})"
-
     def ensure(self, spec: CollectionSpec) -> None:
         """Create the collection with its indexes unless it exists; check its vectors if it does."""
         get = partial(_info, name=spec.name)
-        info = self._call(get)
-        if info is None:
+        if (info := self._call(get)) is None:
             self._call(partial(_create, spec=spec), writes=True)
             info = self._call(get)
         if info is not None:

@@ -117,7 +117,7 @@ def fused(lists: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int) 
     return scores
 
 
-def flow_scores(
+def _flow_scores(
     lists: Sequence[Sequence[Hit]],
     weights: Sequence[float],
     describe: Callable[[Hit], PointInfo],
@@ -163,9 +163,9 @@ def recalled(
     depth = settings.depth
     while True:
         cut = RankedLists(*(hits[:depth] for hits in lists))
-        scores = flow_scores((cut.dense, cut.sparse), weights, describe, settings)
+        scores = _flow_scores((cut.dense, cut.sparse), weights, describe, settings)
         if any(lists[2:]) and settings.summary > 0:
-            told = flow_scores((cut.summary_dense, cut.summary_sparse), weights, describe, settings)
+            told = _flow_scores((cut.summary_dense, cut.summary_sparse), weights, describe, settings)
             # Divided, so that thresholds that were fitted without summaries stay right with them.
             scores = {
                 flow: round(
@@ -178,10 +178,10 @@ def recalled(
             break
         depth *= 4
     chosen = sorted(scores, key=lambda flow: (-scores[flow], rank(flow)))[:k]
-    return with_nearest([Recalled(flow, scores[flow]) for flow in chosen], cut.dense, describe)
+    return _with_nearest([Recalled(flow, scores[flow]) for flow in chosen], cut.dense, describe)
 
 
-def with_nearest(
+def _with_nearest(
     found: Sequence[Recalled], nearest: Sequence[Hit], describe: Callable[[Hit], PointInfo]
 ) -> list[Recalled]:
     """The same flows with similarity, support and nearest examples, out of the message's dense list."""

@@ -64,8 +64,7 @@ def stored_flows(place: Collections, agent_id: str, embedder: str = "") -> Store
         MemoryUnavailableError: The engine does not answer.
     """
     fields = (*RECALL_FIELDS, "content", "checksum", "embedder")
-    where = Filter({"agent_id": [agent_id], "kind": [DESCRIPTION]})
-    found = place.engine.scroll(place.own, where, fields)
+    found = place.engine.scroll(place.own, Filter({"agent_id": [agent_id], "kind": [DESCRIPTION]}), fields)
     every = {str(payload["flow_name"]): payload for _, payload in found}
     own = {name: payload for name, payload in every.items() if embedder in ("", payload["embedder"])}
     if place.jazzmine is None:
@@ -189,8 +188,7 @@ class FlowRecall(Shared):
     ) -> list[Recalled]:
         if k < 1 or (self.registry is not None and not self._rank) or (allowed is not None and not allowed):
             return []
-        names = self._names(allowed)
-        if not names:
+        if not (names := self._names(allowed)):
             return []
         asked = queries(self._embedder, query, summaries)
         k, depth = min(k, len(names)), self.settings.depth
@@ -221,11 +219,14 @@ class FlowRecall(Shared):
             EmbeddingError: The embedder fails.
             MemoryUnavailableError: As for :meth:`recall`.
         """
-        names = self._names(None)
-        if not names:
+        if not (names := self._names(None)):
             return RankedLists(())
-        asked = queries(self._embedder, query, summaries)
-        return self._search(asked, names, frozenset(exclude) - {""}, depth or 4 * self.settings.depth)[0]
+        return self._search(
+            queries(self._embedder, query, summaries),
+            names,
+            frozenset(exclude) - {""},
+            depth or 4 * self.settings.depth,
+        )[0]
 
     def ranked(self, lists: RankedLists, *, k: int, settings: RecallSettings | None = None) -> list[Recalled]:
         """Return what :meth:`recall` answers to these lists under other settings (default: its own).
@@ -246,8 +247,7 @@ class FlowRecall(Shared):
     def clear_cache(self) -> None:
         """Drop cached answers, those of the embedder too, so that the next ones take their real time."""
         self._cache.clear()
-        clear = getattr(self._embedder, "clear_cache", None)
-        if clear is not None:
+        if (clear := getattr(self._embedder, "clear_cache", None)) is not None:
             clear()
 
     # --- what is searched ----------------------------------------------------------------------------------
@@ -335,8 +335,7 @@ class FlowRecall(Shared):
         return RankedLists(**{"dense": (), **lists}), has_more
 
     def _info(self, hit: Hit) -> PointInfo:
-        known = self._infos.get(hit.id)
-        if known is not None:
+        if (known := self._infos.get(hit.id)) is not None:
             return known
         field = functools.partial(hit.payload.get)
         name, kind = str(field("flow_name", "")), str(field("kind", DESCRIPTION))

@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from jazzmine_dspy.memory.working.store import Presence, QuarantineEntry, WorkingMemoryStore
+from jazzmine_dspy.memory.working.store import REMEMBER, Presence, QuarantineEntry, WorkingMemoryStore
 from jazzmine_dspy.memory.working.turn_lock import Record, Turn, stale_state, turn_lost
-
-REMEMBER = 30 * 86400.0
 
 # Of all stores, as several may share their conversations; event loops of several threads use them.
 _one_at_a_time = threading.Lock()

@@ -38,13 +38,14 @@ def build_prompt_sections(state: WorkingMemory) -> dict[str, str]:
         (['flow', 'slots', 'ask'], '<ask><slot name="id" type="text"/></ask>')
     """
     flow, action, question = state.active_flow, state.action, state.pending_confirmation
-    yes_or_no = "yes or no, nothing is done before"
     sections = {
         "flow": _flow(flow) if flow else "",
         "slots": _slots(flow) if flow else "",
         "ask": _ask(flow) if flow else "",
         "confirmation": question
-        and _element("confirmation", question.action_description or " ", answer=yes_or_no),
+        and _element(
+            "confirmation", question.action_description or " ", answer="yes or no, nothing is done before"
+        ),
         "action": action and _element("action", running=action.flow_name, waiting=len(state.queue)),
         "paused": _group(
             "paused", [_element("task", name=each.flow_name) for each in reversed(state.paused)]
@@ -105,8 +106,7 @@ def _slots(flow: ActiveFlowState) -> str:
 
 
 def _ask(flow: ActiveFlowState) -> str:
-    slot = _slot_to_ask(flow)
-    if slot is None:
+    if (slot := _slot_to_ask(flow)) is None:
         return ""
     refused = {"refused": slot.validation_error, "attempts": slot.attempts or ""}
     return _group("ask", [_element("slot", slot.description, name=slot.name, type=slot.type, **refused)])

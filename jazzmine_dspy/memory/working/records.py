@@ -107,9 +107,7 @@ def _copied(value: Any) -> Any:
         return value
     if type(value) is dict:
         return {name: _copied(item) for name, item in value.items()}
-    if type(value) is list:
-        return [_copied(item) for item in value]
-    return deepcopy(value)
+    return [_copied(item) for item in value] if type(value) is list else deepcopy(value)
 
 
 class ToolCallRecord(StateModel):

@@ -20,11 +20,10 @@ from jazzmine_dspy.memory.working.redis_client import (
     unavailable,
     without_secrets,
 )
-from jazzmine_dspy.memory.working.store import Presence, QuarantineEntry, WorkingMemoryStore
+from jazzmine_dspy.memory.working.store import REMEMBER, Presence, QuarantineEntry, WorkingMemoryStore
 from jazzmine_dspy.memory.working.turn_lock import Record, Turn, stale_state, turn_lost
 from jazzmine_dspy.models.errors import InputError
 
-REMEMBER = 30 * 86400.0
 TEN_YEARS = 10 * 366 * 86400.0
 
 # What Redis does in one atomic step. Each script may be repeated if its answer was lost. The lock is a key that holds
@@ -237,8 +236,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     def _client(self) -> Client:
         """The client of the running event loop. Connections work in the loop that made them only."""
         loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
+        if (client := self._clients.get(loop)) is None:
             client = self._clients[loop] = self._connect()
         return client
 
@@ -284,8 +282,9 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         """Run a script over the record of a conversation."""
         # Where a second text lies beside, the lock may be in another slot of a cluster, and is left out.
         parts = ("state", "meta", "aside", *(("meta", "beside") if self.beside else ("lock",)))
-        keys = [self.key(conversation_id, part) for part in parts]
-        return await self._run(script, keys, *self._life, *args)
+        return await self._run(
+            script, [self.key(conversation_id, part) for part in parts], *self._life, *args
+        )
 
     def _texts(self, data: bytes) -> tuple[bytes, bytes]:
         text, _, beside = data.rpartition(b"\n") if self.beside else (data, b"", b"")
@@ -324,8 +323,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     async def _create(self, conversation_id: str, data: bytes, turn: Turn | None) -> Record:
         whose = (turn.fence, turn.token) if turn else ("", "")
         answer = await self._call(self._creating, conversation_id, *whose, *self._texts(data))
-        record = self._record(answer)
-        if record is None:
+        if (record := self._record(answer)) is None:
             raise turn_lost(conversation_id)
         return record
 

@@ -92,9 +92,11 @@ def connect(source: str | Client, where: str, timeout: float, connections: int) 
             )
         if "+cluster://" in source:
             # A node that stalls is taken for one that failed.
-            address = source.replace("+cluster", "", 1)
             return RedisCluster.from_url(
-                address, socket_timeout=timeout / 2, retry=retry(timeout), **settings
+                source.replace("+cluster", "", 1),
+                socket_timeout=timeout / 2,
+                retry=retry(timeout),
+                **settings,
             )
         # `_run` measures the time of each call; redis-py would need a task and a timer for that.
         pool = BlockingConnectionPool.from_url(source, timeout=None, socket_timeout=None, **settings)

@@ -149,8 +149,9 @@ class WorkingMemory(StateModel):
     @property
     def salient_entities(self) -> list[WorkspaceEntity]:
         """What was talked about, the newest first, then the most often named."""
-        entities = self.entity_workspace.values()
-        return sorted(entities, key=lambda entity: (-entity.last_seen_turn, -entity.mention_count))
+        return sorted(
+            self.entity_workspace.values(), key=lambda entity: (-entity.last_seen_turn, -entity.mention_count)
+        )
 
     @property
     def open_flows(self) -> list[ActiveFlowState]:

@@ -26,6 +26,8 @@ from jazzmine_dspy.models.text import checked_id
 P = ParamSpec("P")
 R = TypeVar("R")
 
+REMEMBER = 30 * 86400.0
+"""Seconds for which a conversation is remembered after its record has expired."""
 MAX_BYTES = 4 * 1024 * 1024
 """A record may have this many bytes; a state that needs more holds what belongs elsewhere."""
 
@@ -220,8 +222,7 @@ class WorkingMemoryStore(TurnStore):
             NotStoredError: there is no such conversation.
         """
         async with self._in_turn(conversation_id) as turn:
-            state = await self._state(conversation_id, turn)
-            if state is None:
+            if (state := await self._state(conversation_id, turn)) is None:
                 raise NotStoredError(
                     "No such conversation",
                     where=f"conversation {conversation_id!r}",
@@ -259,8 +260,7 @@ class WorkingMemoryStore(TurnStore):
     @asynccontextmanager
     async def _at_work(self, conversation_id: str) -> AsyncIterator[Turn | None]:
         """The turn that this task is in, locked against its other tasks; None where it is in none."""
-        turn = self._current(checked_id(conversation_id))
-        if turn is None:
+        if (turn := self._current(checked_id(conversation_id))) is None:
             yield None
             return
         async with turn.serial:

@@ -176,8 +176,7 @@ class TurnStore(ABC):
         token, pause = uuid.uuid4().hex, 0.01
         try:
             while (turn := await self._begin(conversation_id, token)) is None:
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
+                if (left := deadline - asyncio.get_running_loop().time()) <= 0:
                     raise self._waited_too_long(conversation_id)
                 await asyncio.sleep(min(left, random.uniform(0, pause)))
                 pause = min(2 * pause, LONGEST_PAUSE)

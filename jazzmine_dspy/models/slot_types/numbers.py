@@ -52,6 +52,9 @@ _BEFORE_ONE = words(
 _LANGUAGES = frozenset({"en", "fr", "es", "pt", "de", "it", "nl", "ru"})
 
 
+_MINUS = re.compile(r"(?<!\w)(?:minus|negative)\s+$", re.IGNORECASE)
+
+
 def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool = False) -> list[Span]:
     """Return all numbers of a text in order, as decimals.
 
@@ -69,7 +72,12 @@ def numbers(text: str, at: ReadingContext, *, spaced: bool = False, money: bool 
     )
     spans = sorted([*digits, *word_spans])
     if is_english(at.locale):
-        spans = [*_with_signs(text, spans or _foreign_numbers(text, at), money=money)]
+        spans = [
+            Span(minus.start(), each.end, -each.value)
+            if each.value > 0 and (minus := _MINUS.search(text[: each.start]))
+            else each
+            for each in scaled(text, spans or _foreign_numbers(text, at), money=money)
+        ]
         spans = _with_hundredths(text, spans) if money else spans
     return spans
 
@@ -234,16 +242,6 @@ def _is_pronoun(tokens: list[re.Match[str]], place: int) -> bool:
     before = tokens[place - 1].group().lower() if place else ""
     after = tokens[place + 1].group().lower() if place + 1 < len(tokens) else ""
     return before in _BEFORE_ONE or after in _AFTER_ONE
-
-
-_MINUS = re.compile(r"(?<!\w)(?:minus|negative)\s+$", re.IGNORECASE)
-
-
-def _with_signs(text: str, spans: list[Span], *, money: bool) -> Iterator[Span]:
-    """Yield English numbers with their scales and minus signs."""
-    for each in scaled(text, spans, money=money):
-        minus = _MINUS.search(text[: each.start])
-        yield Span(minus.start(), each.end, -each.value) if minus and each.value > 0 else each
 
 
 @lru_cache(maxsize=64)

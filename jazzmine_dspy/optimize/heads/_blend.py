@@ -149,8 +149,14 @@ def fit_weights(
         slope = np.einsum("jrc,rc->j", held, p, dtype=np.float32).astype(np.float64) - right
         return value + ridge * float(((w - first) ** 2).sum()), slope + 2 * ridge * (w - first)
 
-    bounds = [(None if one else 0.0, None) for one in free]
-    made = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200})
+    made = minimize(
+        loss,
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(None if one else 0.0, None) for one in free],
+        options={"maxiter": 200},
+    )
     return [float(w) for w in made.x]
 
 

@@ -134,8 +134,7 @@ class _Readings:
         gold: list[NDArray[np.bool_]] = []
         weights: list[float] = []
         for each in asked:
-            parts = rule.parts(each.text)
-            if not parts:
+            if not (parts := rule.parts(each.text)):
                 continue
             short = [is_short(part) for part in parts]
             readings = list(rule.readings(rule.ways(each.text), each.rankings))

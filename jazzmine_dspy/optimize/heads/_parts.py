@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jazzmine_dspy.program.heads._lexical import Lexical, pieces, quantised, words
+from jazzmine_dspy.program.heads.features import Lexical, pieces, quantised, words
 
 Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[np.int64]
@@ -131,8 +131,9 @@ def fit_logistic(
         value, slope = loss(flat.astype(np.float32))
         return value, slope.astype(np.float64)
 
-    options = {"maxiter": _STEPS, "ftol": _TOLERANCE}
-    made = minimize(wide, first, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
+    made = minimize(
+        wide, first, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS, "ftol": _TOLERANCE}
+    ).x.astype(np.float32)
     pulled = (made[: count * size].reshape(count, size) * stretch) @ turn.T
     found.weights[present] = pulled
     found.bias[present] = made[count * size :] - pulled @ mean

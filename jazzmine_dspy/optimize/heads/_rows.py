@@ -28,7 +28,7 @@ from jazzmine_dspy.optimize.heads._parts import (
 )
 from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.heads._blend import Space
-from jazzmine_dspy.program.heads.features import STATE_SIZE, busy, evidence, state_features
+from jazzmine_dspy.program.heads.features import STATE_SIZE, evidence, state_features
 from jazzmine_dspy.program.ports import EmbedderPort
 
 Mask = NDArray[np.bool_]
@@ -137,10 +137,11 @@ class Material:
     def fit(self, rows: Numbers, c: float) -> Parts:
         """Train all parts on some items."""
         targets, weights, labels = self.targets[rows], self.weights[rows], len(self.labels)
-        x = self.inputs[rows]
         return Parts(
             self.logistic(rows, c),
-            fit_means(x, targets, labels, self.features, 0.3 if len(rows) >= FEW_ROWS else 0.5),
+            fit_means(
+                self.inputs[rows], targets, labels, self.features, 0.3 if len(rows) >= FEW_ROWS else 0.5
+            ),
             fit_lexicon(self.counts, rows, targets, weights, self.lexical),
             np.bincount(targets, minlength=labels) > 0,
             self._space(rows),
@@ -243,7 +244,7 @@ def judge_rows(
         scores[2],
         np.array(told, np.float32).reshape(len(items), len(flows), 4),
         np.array([max((one.score for one in each), default=0.0) for each in found]),
-        np.array([busy(item.turn) for item in items]),
+        np.array([float(item.turn.load == "busy") for item in items]),
         parts.lexicon.known(material.counts, rows),
         np.array([len(item.text.split()) for item in items], float),
         np.tile(np.pad(parts.learnt, (0, no_none)), (len(items), 1)),
@@ -262,9 +263,8 @@ def join_rows(many: Sequence[Seen]) -> Seen:
 def sampled(rows: Numbers, flows: int, seed: int) -> Numbers:
     """At most so many rows as can be fitted on, by lot, in order."""
     most = max(500, _MOST_CELLS // (flows + 1))
-    if len(rows) <= most:
-        return rows
-    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    chance = np.random.default_rng(seed)
+    return rows if len(rows) <= most else np.sort(chance.choice(rows, most, replace=False))
 
 
 def left_out(
@@ -283,8 +283,7 @@ def left_out(
         The turns as if recall had not heard of these flows either, which is what is out of scope; and with recall as it
         is, which is what a new flow is. None where flows are too few.
     """
-    flows = len(material.flows)
-    if flows < _FEWEST:
+    if (flows := len(material.flows)) < _FEWEST:
         return None
     chance = np.random.default_rng(seed + 1)
     group_of = chance.permutation(flows) % _PARTS

@@ -146,8 +146,7 @@ def fit_clause_rule(
         return None, facts
     best: tuple[float, ClauseRule | None] = (0.0, None)
     for kind, rule in {"clauses": start, "together": start.model_copy(update={"together": 0.5})}.items():
-        asked = _asked(held, rule, train, seed, most)
-        if not asked:
+        if not (asked := _asked(held, rule, train, seed, most)):
             continue
         exact, made, facts[kind] = _tried(asked, rule, worth)
         if made is not None and exact > best[0]:

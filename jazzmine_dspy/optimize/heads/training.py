@@ -293,8 +293,7 @@ class _Training:
         items = [Item(row.text, Turn(text=row.text), row.flow, row.group) for row in rows if usable(row.text)]
         material = Material(items, labels, self.embedder)
         parts = material.fit(np.arange(len(items)), 3.0)
-        weighed = Weighed(0.6, 0.0, Blend(lexical=1.0, bare=(1.0, 1.5, 0.0)))
-        head = build(material, parts, weighed, None, NEAR)
+        head = build(material, parts, Weighed(0.6, 0.0, Blend(lexical=1.0, bare=(1.0, 1.5, 0.0))), None, NEAR)
 
         def judge(texts: Sequence[str]) -> list[list[tuple[str, float]]]:
             names = tuple(label for label in labels if label != NONE)

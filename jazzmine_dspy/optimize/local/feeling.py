@@ -11,12 +11,15 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.models.decision import TurnDecision
 from jazzmine_dspy.program.heads.acts.view import last_said
-from jazzmine_dspy.program.heads.feeling.head import FeelingHead, learnt_dataset, shipped_feeling
-from jazzmine_dspy.program.heads.feeling.linear import MOST_ROWS
-from jazzmine_dspy.program.heads.feeling.sentiment import fit_sentiment
-from jazzmine_dspy.program.heads.feeling.sentiment import row_of as sentiment_row
-from jazzmine_dspy.program.heads.feeling.topic import Topic, fit_topic
-from jazzmine_dspy.program.heads.feeling.topic import row_of as topic_row
+from jazzmine_dspy.program.heads.feeling.head import (
+    FeelingHead,
+    Topic,
+    fit_topic,
+    learnt_dataset,
+    shipped_feeling,
+    topic_row,
+)
+from jazzmine_dspy.program.heads.feeling.sentiment import MOST_ROWS, fit_sentiment, sentiment_row
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.turn import TurnProgram
@@ -49,14 +52,13 @@ def fit_own_feeling(
         for each in examples
         if each.labels.sentiment is not None or each.labels.is_continuation is not None
     ]
-    if embedder is None or start is None or len(labelled) < FEWEST:
-        return None
-    if dataset == learnt_dataset():
+    if embedder is None or start is None or len(labelled) < FEWEST or dataset == learnt_dataset():
         return None
     plain = TurnProgram(program.registry, policy=Policy().named("local"))
     artifacts.bind_recall(plain, embedder)
-    decisions = plain.decide_many([each.turn for each in labelled], workers=1)
-    return fit_feeling(labelled, decisions, embedder, start, seed)
+    return fit_feeling(
+        labelled, plain.decide_many([each.turn for each in labelled], workers=1), embedder, start, seed
+    )
 
 
 class Phrase(NamedTuple):
@@ -130,5 +132,6 @@ def _fit_topic(
         seen = embedder.features([each.turn.text, *([said] if said else [])])
         rows.append(topic_row(each.turn, decision.commands, seen[0], seen[1] if said else None))
     left = [not each.labels.is_continuation for each, _ in shifts]
-    groups = [each.conversation_id for each, _ in shifts]
-    return fit_topic(np.stack(rows), left, groups, start.topic if start else None)
+    return fit_topic(
+        np.stack(rows), left, [each.conversation_id for each, _ in shifts], start.topic if start else None
+    )

@@ -23,7 +23,7 @@ from jazzmine_dspy.optimize.local.rows import Exclusions, is_ruled, plain, warm
 from jazzmine_dspy.program import acts
 from jazzmine_dspy.program.ports import EmbedderPort
 from jazzmine_dspy.program.recall_query import recall_query
-from jazzmine_dspy.program.state import CANDIDATES, TurnState
+from jazzmine_dspy.program.state import CANDIDATES, allowed_flows
 from jazzmine_dspy.program.turn import TurnProgram
 
 SAMPLE = 600
@@ -75,8 +75,7 @@ def index_examples(registry: FlowRegistry, examples: Sequence[Example]) -> list[
     flows: dict[str, set[str]] = defaultdict(set)
     by_text: dict[tuple[str, str], IndexExample] = {}
     for example in examples:
-        labels = example.labels.flows
-        if labels is None:
+        if (labels := example.labels.flows) is None:
             continue
         text = plain(example.turn.text)
         flows[text].update(labels or [""])
@@ -145,8 +144,7 @@ def fit_recall(
         for e in train
         if e.labels.flows and set(e.labels.flows) <= set(registry) and not is_ruled(registry, e)
     ]
-    turns = draw(turns, SAMPLE, seed * 7919 + 11)
-    if not turns:
+    if not (turns := draw(turns, SAMPLE, seed * 7919 + 11)):
         return FittedRecall(RecallSettings(), tuple(examples), ())
     questions = _questions(registry, turns)
     texts = [text for flow in registry.values() for text in flow.examples]
@@ -193,7 +191,7 @@ class _RankedLists:
             )
             for each in questions
         ]
-        self._allowed = [TurnState(e.turn, index.registry).allowed for e in self._examples]
+        self._allowed = [allowed_flows(index.registry, e.turn) for e in self._examples]
 
     def hits(self, settings: RecallSettings) -> NDArray[np.float64]:
         """Shape (turns, 3): whether all flows are among the first 1, 3 and 5."""

@@ -25,7 +25,7 @@ from jazzmine_dspy.optimize.local.recall import (
 from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows, warm
 from jazzmine_dspy.optimize.local.weights import head_example
 from jazzmine_dspy.program.clarify import NONE
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead
+from jazzmine_dspy.program.heads.acts.fit import ActsHead
 from jazzmine_dspy.program.turn import TurnProgram
 
 TEXTS_COUNT = 8.0
@@ -118,8 +118,11 @@ def train_local(context: RunContext, start: TurnProgram, examples: Sequence[Exam
     if head is not None:
         program.bind(heads={"select": head.head})
         busy = (row for row in rows if row.example.turn.load == "busy")
-        weights = {"head_weight": head_weight(rows), "busy_head_weight": head_weight(busy)}
-        program = program.with_policy(program.policy.model_copy(update=weights))
+        program = program.with_policy(
+            program.policy.model_copy(
+                update={"head_weight": head_weight(rows), "busy_head_weight": head_weight(busy)}
+            )
+        )
     _bind_rest(context, program, examples)
     indexed = recall.examples if recall is not None else ()
     return TrainedLocal(program, recall, head, rows, indexed, len(rows))
@@ -161,10 +164,14 @@ def _bind_rest(context: RunContext, program: TurnProgram, examples: Sequence[Exa
     embedder, seed = program.bindings.embedder, context.recipe.seed
     labelled = [each for each in examples if each.labels.commands is not None]
     if context.recipe.acts and labelled and embedder is not None:
-        turns = [head_example(program, each) for each in labelled]
-        program.bind(heads={"understand": ActsHead.train(turns, seed, embedder=embedder)})
-    feeling = fit_own_feeling(program, examples, context.dataset.fingerprint, seed)
-    if feeling is not None:
+        program.bind(
+            heads={
+                "understand": ActsHead.train(
+                    [head_example(program, each) for each in labelled], seed, embedder=embedder
+                )
+            }
+        )
+    if (feeling := fit_own_feeling(program, examples, context.dataset.fingerprint, seed)) is not None:
         program.bind(heads={"enhance": feeling})
 
 
@@ -201,8 +208,7 @@ def _best_threshold(scored: Sequence[tuple[float, bool, bool]]) -> float:
     threshold = 2.0
     for place, (score, hit, none) in enumerate(ranked):
         right += hit - none
-        last = place + 1 == len(ranked) or ranked[place + 1][0] < score
-        if last and right > best:
+        if right > best and (place + 1 == len(ranked) or ranked[place + 1][0] < score):
             best, threshold = right, score
     return threshold
 

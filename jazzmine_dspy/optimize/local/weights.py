@@ -15,9 +15,15 @@ from jazzmine_dspy.optimize.heads._parts import Floats, Numbers
 from jazzmine_dspy.optimize.heads._rows import group_folds
 from jazzmine_dspy.optimize.local.recall import IndexExample, index_examples, with_index
 from jazzmine_dspy.optimize.local.rows import is_ruled
-from jazzmine_dspy.program.heads.acts.fit import UNMEASURED, chosen_pull, drawn, fit_labelled, labelled_rows
-from jazzmine_dspy.program.heads.acts.model import ACTS, Acts
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead, shipped_head
+from jazzmine_dspy.program.heads.acts.fit import (
+    UNMEASURED,
+    ActsHead,
+    chosen_pull,
+    drawn,
+    fit_labelled,
+    labelled_rows,
+)
+from jazzmine_dspy.program.heads.acts.model import ACTS, Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.view import full, kernel
 from jazzmine_dspy.program.local.starting import read_starts
 from jazzmine_dspy.program.local.understanding import head_input
@@ -93,8 +99,7 @@ def move_weights(
         judge: Whether to evaluate the turns out of fold.
     """
     labelled = [each for each in examples if each.labels.commands is not None]
-    start = shipped_head(base.bindings.embedder)
-    if start is None or not labelled:
+    if (start := shipped_head(base.bindings.embedder)) is None or not labelled:
         return MovedWeights(base)
     indexed = tuple(index_examples(base.registry, labelled))
     program = with_index(base, indexed)

@@ -58,8 +58,7 @@ class InstructionRules:
     def fault(self, program: ProgramModule) -> str:
         """Why the instructions of a program are refused; "" if they may be sent."""
         for name, written in self._base.items():
-            text = program.predictor(name).signature.instructions
-            if text == written.instructions:
+            if (text := program.predictor(name).signature.instructions) == written.instructions:
                 continue
             if (name, text) not in self._faults:
                 self._faults[name, text] = self._fault(text, written.instructions, [*written.fields])

@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import dspy
 
-from jazzmine_dspy.datasets.demos import to_dspy
-from jazzmine_dspy.datasets.load import draw
+from jazzmine_dspy.datasets.load import draw, to_dspy
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.dspy_metric import metric
 from jazzmine_dspy.models.errors import RecipeError
@@ -203,8 +202,11 @@ def none(_program: TurnProgram, _train: Sequence[Example], _tools: OptimizerTool
 @optimizer(AS_WRITTEN)
 def as_written(program: TurnProgram, _train: Sequence[Example], tools: OptimizerTools) -> Iterator[Candidate]:
     """The prompts as written, as an alternative for a run that starts from compiled ones."""
-    folder = Path(tools.recipe.signatures) if tools.recipe.signatures else None
-    plain = TurnProgram(program.registry, policy=program.policy, signatures=folder)
+    plain = TurnProgram(
+        program.registry,
+        policy=program.policy,
+        signatures=Path(tools.recipe.signatures) if tools.recipe.signatures else None,
+    )
     yield Candidate("as written", with_states(program, states_of(plain)))
 
 
@@ -218,6 +220,4 @@ def with_states(program: TurnProgram, states: States) -> TurnProgram:
 def calls_per_turn(program: TurnProgram) -> int:
     """Maximum of LM calls for a turn."""
     predictors = program.active_predictors()
-    if not predictors:
-        return 0
-    return 1 if program.shape == "fused" else len(predictors) + 1
+    return 0 if not predictors else 1 if program.shape == "fused" else len(predictors) + 1

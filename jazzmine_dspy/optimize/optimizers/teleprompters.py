@@ -157,8 +157,12 @@ class TeleprompterAdapter:
                     recipe, f".{part}.{key}", f"The run sets {key!r} itself", "Remove the key."
                 )
             if key not in known and not open_ended:
-                fault = f"{self._path} takes no {key!r} here"
-                raise self._refused(recipe, f".{part}.{key}", fault, f"{suggestion(key, known)}.")
+                raise self._refused(
+                    recipe,
+                    f".{part}.{key}",
+                    f"{self._path} takes no {key!r} here",
+                    f"{suggestion(key, known)}.",
+                )
         given = {
             key: value for key, value in values.items() if key in known or (open_ended and key == "metric")
         }

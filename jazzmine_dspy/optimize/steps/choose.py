@@ -35,8 +35,9 @@ def choose(context: RunContext, state: RunState) -> RunState:
     context.progress.note(f"chosen: {ships.contender.name}")
     local = ships.contender.local
     examples = local.trained.examples if local is not None else ()
-    program = served(context, ships.contender)
-    return replace(state, verdicts=verdicts, chosen=ships, program=program, examples=examples)
+    return replace(
+        state, verdicts=verdicts, chosen=ships, program=served(context, ships.contender), examples=examples
+    )
 
 
 def served(context: RunContext, contender: Contender) -> TurnProgram:
@@ -100,16 +101,14 @@ def refit(context: RunContext, state: RunState) -> RunState:
         return state
     context.progress.phase("train again on all parts", None)
     if local is not None and local.trained.head is not None:
-        every = context.dataset.examples(*PARTS)
-        trained = retrain_local(context, local.trained, program, every)
+        trained = retrain_local(context, local.trained, program, context.dataset.examples(*PARTS))
         state = replace(state, program=trained.program, examples=trained.examples, refitted=trained.turns)
     return replace(state, program=retrain_deciders(context, state.program))
 
 
 def _with_margin(context: RunContext, program: TurnProgram) -> TurnProgram:
     """The program with the margin of flows that must not be missed, as the dev turns tell it."""
-    margin = never_miss_margin(program, context.dataset.examples("dev_a", "dev_b"))
-    if margin is None:
+    if (margin := never_miss_margin(program, context.dataset.examples("dev_a", "dev_b"))) is None:
         context.progress.note("no dev turn wants a flow that must not be missed: the default margin stays")
         return program
     return program.with_policy(program.policy.model_copy(update={"never_miss": margin}))

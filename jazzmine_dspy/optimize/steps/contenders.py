@@ -41,7 +41,7 @@ def evaluate_contenders(context: RunContext, state: RunState) -> RunState:
         contenders.append(Contender(each.name, "local", program, each.evaluation, local=each))
     if (before := _before(context, local)) is not None:
         contenders.append(before)
-    contenders += judge_deciders(context, local)
+    contenders += _judge_deciders(context, local)
     unanswered = state.unanswered
     try:
         contenders += _lm_contenders(context, state)
@@ -50,15 +50,13 @@ def evaluate_contenders(context: RunContext, state: RunState) -> RunState:
         context.progress.note(f"{unanswered}; the run goes on without it")
     models = [each for each in contenders if each.kind == "lm"]
     for first in [each for each in contenders if each.kind in ("local", "other")]:
-        cascades = (cascade(first, model) for model in models)
-        contenders += [each for each in cascades if each is not None]
+        contenders += [found for model in models if (found := cascade(first, model)) is not None]
     return replace(state, contenders=tuple(contenders), unanswered=unanswered)
 
 
 def _before(context: RunContext, local: LocalFit) -> Contender | None:
     """Judge the program that the run starts from, on turns that it has not learnt from; None if these are too few."""
-    previous = context.previous
-    if previous is None:
+    if (previous := context.previous) is None:
         return None
     turns = [turn.example for turn in local.evaluation.turns]
     unseen = [example for example in turns if example.conversation_id not in previous.learnt]
@@ -90,8 +88,7 @@ def _lm_contenders(context: RunContext, state: RunState) -> list[Contender]:
     dev_b = context.dataset.examples("dev_b")
     turns = context.recipe.sample.dev_b or len(dev_b)
     keep = context.calls_kept(judging=False)
-    size = context.affordable(turns, context.calls_per_turn * len(models), keep_calls=keep)
-    if not size:
+    if not (size := context.affordable(turns, context.calls_per_turn * len(models), keep_calls=keep)):
         context.progress.note("the budget leaves no call to judge the language model: it does not ship")
         return []
     sample = context.sample(dev_b, size, salt=2)
@@ -112,8 +109,7 @@ def _judge(
     turns: Sequence[Example],
     **settings: Any,
 ) -> Contender | None:
-    evaluation = evaluate_within(context, f"judge {name}", program, turns, **settings)
-    if evaluation is None:
+    if (evaluation := evaluate_within(context, f"judge {name}", program, turns, **settings)) is None:
         return None
     return Contender(name, kind, program, evaluation, evaluation.usage["lm_calls_per_turn"])
 
@@ -138,8 +134,7 @@ def cascade(first: Contender, model: Contender) -> Contender | None:
         gate, passing = _fit_gate(first, lm_keys)
     if gate is None:
         return None
-    turns = cascade_turns(first.evaluation.turns, model.evaluation.turns, passing)
-    if not turns:
+    if not (turns := _cascade_turns(first.evaluation.turns, model.evaluation.turns, passing)):
         return None
     decider, prompts = first.program.policy.names[0], model.program.policy
     policy = first.program.policy.model_copy(
@@ -156,7 +151,7 @@ def cascade(first: Contender, model: Contender) -> Contender | None:
     )
 
 
-def cascade_turns(
+def _cascade_turns(
     first: Sequence[TurnResult], second: Sequence[TurnResult], passing: Mapping[str, bool]
 ) -> list[TurnResult]:
     """Each turn as a cascade decides it: the first answer if it passes the gate, else the second.
@@ -195,7 +190,7 @@ SECONDS = float(DEADLINE)
 """Deadline of a turn, so that a decider that hangs does not stop the run."""
 
 
-def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
+def _judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
     """Judge each decider of the recipe alone, on the turns on which the local decider was judged.
 
     Turns on which a decider fails count as wrong. A decider that cannot be created or trained, or whose language model
@@ -209,10 +204,9 @@ def judge_deciders(context: RunContext, local: LocalFit) -> Iterator[Contender]:
 
         try:
             whole = train(context.dataset.examples("train"))
-            if callable(getattr(DECIDERS[name], "train", None)):
-                rounds = list(holdouts(context, train, whole))
-            else:
-                rounds = [(whole, [turn.example for turn in local.evaluation.turns])]
+            trains = callable(getattr(DECIDERS[name], "train", None))
+            untrained = [(whole, [turn.example for turn in local.evaluation.turns])]
+            rounds = list(holdouts(context, train, whole)) if trains else untrained
         except Exception as error:
             context.progress.note(f"the decider {name!r} is left out: {format_error(error)}")
             continue
@@ -242,8 +236,7 @@ def with_decider(
 ) -> TurnProgram:
     """A program with this decider alone, trained on the examples if its class has ``train``."""
     kind = DECIDERS[name]
-    train = getattr(kind, "train", None)
-    if train is None:
+    if (train := getattr(kind, "train", None)) is None:
         instance = kind()
     else:
         turns = [
@@ -253,8 +246,9 @@ def with_decider(
         instance = train(turns, context.recipe.seed)
         if not isinstance(instance, Decider):
             raise InputError(f"its train() returned {type(instance).__name__} and no decider")
-    policy = program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
-    return program.with_policy(policy).bind(deciders={name: instance})
+    return program.with_policy(
+        program.policy.model_copy(update={"deciders": ((name, None),), "turn_confidence": None})
+    ).bind(deciders={name: instance})
 
 
 def retrain_deciders(context: RunContext, program: TurnProgram) -> TurnProgram:

@@ -49,13 +49,20 @@ def fit_local(context: RunContext, state: RunState) -> RunState:
     """
     moved = _fit_weights(context, state)
     with_head = _fit_head(context, state, "local" if moved is None else "local with a head")
-    fits = tuple(local_fit for local_fit in (moved, with_head) if local_fit is not None)
-    if not fits:
+    if not (fits := tuple(local_fit for local_fit in (moved, with_head) if local_fit is not None)):
         # The labels teach the local decider nothing.
         base = _judge(context, BASE, state.base, context.dataset.examples(*PARTS))
         trained = TrainedLocal(state.start.with_policy("local"))
-        confidence = fit_confidence(context, base, trained.program)
-        fits = (LocalFit("local", trained, base, base, confidence, ((0, _on_dev(base)),)),)
+        fits = (
+            LocalFit(
+                "local",
+                trained,
+                base,
+                base,
+                fit_confidence(context, base, trained.program),
+                ((0, _on_dev(base)),),
+            ),
+        )
     return replace(state, locals=fits)
 
 
@@ -63,17 +70,15 @@ def _fit_weights(context: RunContext, state: RunState) -> LocalFit | None:
     """Move the package's weights by labels and judge the result out of fold; None if no commands are labelled."""
     pool = list(context.dataset.examples(*PARTS))
     recipe = context.recipe
-    if not recipe.acts or recipe.head == "only" or state.base.bindings.embedder is None:
-        return None
-    if all(example.labels.commands is None for example in pool):
+    labelled = any(example.labels.commands is not None for example in pool)
+    if not recipe.acts or recipe.head == "only" or state.base.bindings.embedder is None or not labelled:
         return None
     context.progress.phase("train the local decider", None)
     seed, start = context.recipe.seed, state.start.with_policy("local")
     moved = move_weights(start, pool, seed=seed, judge=True)
     if moved.unseen is None:
         return None
-    feeling = fit_own_feeling(moved.program, pool, context.dataset.fingerprint, seed)
-    if feeling is not None:
+    if (feeling := fit_own_feeling(moved.program, pool, context.dataset.fingerprint, seed)) is not None:
         moved.program.bind(heads={"enhance": feeling})
 
     def retrain(examples: Sequence[Example]) -> TurnProgram:
@@ -151,16 +156,23 @@ def learning_curve(context: RunContext, train: Train, base: Evaluation) -> Itera
     names = sorted({example.conversation_id for example in examples})
     random.Random(context.recipe.seed * 7919 + 6).shuffle(names)
     for share in SHARES:
-        some = set(names[: round(len(names) * share)])
-        if some:
+        if some := set(names[: round(len(names) * share)]):
             program = train([example for example in examples if example.conversation_id in some])
-            dev = context.dataset.examples("dev_a", "dev_b")
-            yield len(some), _judge(context, f"local, {len(some)} conversations", program, dev)
+            yield (
+                len(some),
+                _judge(
+                    context,
+                    f"local, {len(some)} conversations",
+                    program,
+                    context.dataset.examples("dev_a", "dev_b"),
+                ),
+            )
 
 
 def _on_dev(evaluation: Evaluation) -> Evaluation:
-    turns = tuple(turn for turn in evaluation.turns if turn.example.role in ("dev_a", "dev_b"))
-    return replace(evaluation, turns=turns)
+    return replace(
+        evaluation, turns=tuple(turn for turn in evaluation.turns if turn.example.role in ("dev_a", "dev_b"))
+    )
 
 
 def fit_confidence(context: RunContext, evaluation: Evaluation, program: TurnProgram) -> ConfidenceFit | None:

@@ -101,8 +101,7 @@ def _fit(
             is_leader = _leader(tried) is result
             context.best.prompts(candidate.name, result.score, candidate.program, best=is_leader)
         tried = [replace(each, notes=(*each.notes, *_lost_kinds(tried[0], each))) for each in tried]
-        best = chosen(context.recipe, tried, len(sample))
-        if best is not None:
+        if (best := chosen(context.recipe, tried, len(sample))) is not None:
             context.best.prompts(best.candidate.name, best.score, best.candidate.program, best=True)
     return PromptsFit(tuple(tried), best)
 
@@ -157,8 +156,7 @@ def chosen(recipe: Recipe, tried: Sequence[Tried], turns: int) -> Tried | None:
 
     The highest score wins, after the price of calls and tokens; on a tie the first.
     """
-    whole = [each for each in tried if each.score is not None and each.scored >= turns]
-    if not whole:
+    if not (whole := [each for each in tried if each.score is not None and each.scored >= turns]):
         return tried[0] if tried else None
 
     def worth(each: Tried) -> float:

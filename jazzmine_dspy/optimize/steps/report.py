@@ -58,8 +58,8 @@ def report(context: RunContext, state: RunState) -> RunState:
     context.best.save(folder, manifest_facts(context, state, ""), run_facts(context))
     before = context.budget.spent()
     context.dataset.open_test(f"final report of {recipe.name}", context.work)
-    state = replace(state, systems=report_rows(context, state))
-    page = build_report(context, state, before, whole_conversations(context, state.program))
+    state = replace(state, systems=_report_rows(context, state))
+    page = _build_report(context, state, before, _whole_conversations(context, state.program))
     spent = {**context.spent(), "report": context.budget.since(before)}
     artifacts.save(
         state.program,
@@ -77,7 +77,7 @@ def report(context: RunContext, state: RunState) -> RunState:
     return replace(state, report=page, paths=paths, spent=spent)
 
 
-def build_report(
+def _build_report(
     context: RunContext, state: RunState, before: Mapping[str, Any], whole: Mapping[str, Any] | None = None
 ) -> Report:
     """Build the report of a run.
@@ -128,7 +128,7 @@ def build_report(
     )
 
 
-def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, Any] | None:
+def _whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, Any] | None:
     """Results of the replay; None if the recipe has it off, nothing can be replayed, or it would cost calls."""
     if not context.recipe.replay or calls_per_turn(program):
         return None
@@ -143,7 +143,7 @@ def whole_conversations(context: RunContext, program: TurnProgram) -> dict[str, 
 # --- the rows: programs on the test turns -------------------------------------------------------------
 
 
-def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | None]:
+def _report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | None]:
     """Evaluate the rows. Programs that ask the LM run on a sample of the test turns, the others on all.
 
     Returns:
@@ -179,9 +179,12 @@ def report_rows(context: RunContext, state: RunState) -> dict[str, Evaluation | 
     }
     if uncompiled is not None:
         # The two rows share the remaining time, so that both get some.
-        share = (JUDGE_TIME + 1.0) / 2 if best is not None else 1.0
         systems["LM as written"] = row(
-            "LM as written", uncompiled.candidate.program, sample, judge_lm=True, time=share
+            "LM as written",
+            uncompiled.candidate.program,
+            sample,
+            judge_lm=True,
+            time=(JUDGE_TIME + 1.0) / 2 if best is not None else 1.0,
         )
         if best is not None:
             systems["LM compiled"] = row("LM compiled", best.candidate.program, sample, judge_lm=True)
@@ -200,8 +203,9 @@ def _before(context: RunContext, state: RunState, shipped: Evaluation | None) ->
         return {}
     if state.stays:
         return {BEFORE: shipped}
-    turns = [turn.example for turn in shipped.turns]
-    evaluation = evaluate_within(context, f"test: {BEFORE}", previous.program, turns, timed=True)
+    evaluation = evaluate_within(
+        context, f"test: {BEFORE}", previous.program, [turn.example for turn in shipped.turns], timed=True
+    )
     return {} if evaluation is None or evaluation.n < shipped.n else {BEFORE: evaluation}
 
 

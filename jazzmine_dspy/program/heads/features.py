@@ -1,10 +1,15 @@
-"""What a head sees of a turn beside the message's words: its state, and what recall found."""
+"""What a head sees of a turn beside its embedding: the message's n-grams, the state, and what recall found."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jazzmine_dspy.models import ConversationStatus, Recalled, Turn
 from jazzmine_dspy.program.ports import Floats
@@ -51,11 +56,6 @@ def state_features(turn: Turn) -> Floats:
     return np.multiply(state, _STATE_SCALE, dtype=np.float32)
 
 
-def busy(turn: Turn) -> float:
-    """1 where something runs before the turn, else 0."""
-    return float(turn.load == "busy")
-
-
 def evidence(recalled: Sequence[Recalled], column: Mapping[str, int], running: str | None) -> Floats:
     """What recall tells of flows, shape (flows, 4), float32; see :data:`EVIDENCE`.
 
@@ -82,3 +82,89 @@ def evidence(recalled: Sequence[Recalled], column: Mapping[str, int], running: s
     if running is not None and running in column:
         told[column[running], 3] = 1.0
     return told
+
+
+class Lexical:
+    """Scores of labels by the n-grams of a text: tf-idf of length 1 for words and for pieces, times weights.
+
+    Args:
+        words, pieces: N-grams that are known; the rows of the arrays, in this order.
+        idf: Shape (n-grams,).
+        weights: Shape (n-grams, labels), int8.
+        scales: Shape (n-grams,): what 1 in a row of ``weights`` is worth.
+        bias: Shape (labels,).
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        pieces: Sequence[str],
+        idf: Floats,
+        weights: NDArray[np.int8],
+        scales: Floats,
+        bias: Floats,
+    ) -> None:
+        self.words, self.pieces = tuple(words), tuple(pieces)
+        self.idf, self.weights, self.scales, self.bias = idf, weights, scales, bias
+        self._words = {gram: row for row, gram in enumerate(self.words)}
+        self._pieces = {gram: row for row, gram in enumerate(self.pieces, start=len(self.words))}
+
+    def scores(self, text: str) -> tuple[Floats, float]:
+        """Scores of shape (labels,), and the share of the text's pieces that are known."""
+        first, _ = self._side(words(text), self._words)
+        second, known = self._side(pieces(text), self._pieces)
+        return self.bias + first + second, known
+
+    def _side(self, counts: Mapping[str, int], rows: Mapping[str, int]) -> tuple[Floats, float]:
+        found = [(row, count) for gram, count in counts.items() if (row := rows.get(gram)) is not None]
+        if not found:
+            return np.zeros_like(self.bias), 0.0
+        index = np.array([row for row, _ in found])
+        weight = (1.0 + np.log([count for _, count in found])) * self.idf[index]
+        weight = (weight / np.linalg.norm(weight) * self.scales[index]).astype(np.float32)
+        return weight @ self.weights[index].astype(np.float32), len(found) / len(counts)
+
+
+def quantised(weights: Floats) -> tuple[NDArray[np.int8], Floats]:
+    """Rows in 8 bits, and the scale of each: off by 1/254 of the row's largest weight at most."""
+    scales = np.maximum(np.abs(weights).max(axis=1), 1e-12) / 127.0
+    return np.rint(weights / scales[:, None]).astype(np.int8), scales.astype(np.float32)
+
+
+_WORD = re.compile(r"\b\w+\b")
+_SPACES = re.compile(r"\s\s+")
+_SHORTEST, _LONGEST = 2, 5
+MAX_CHARACTERS = 2_000
+"""Of a text; the embedding model reads no further either, and counting costs time with every one."""
+
+
+def words(text: str) -> dict[str, int]:
+    """Words and pairs of words in lower case, with their counts.
+
+    Example:
+        >>> words("Stop it, stop")
+        {'stop': 2, 'it': 1, 'stop it': 1, 'it stop': 1}
+    """
+    found = _WORD.findall(text[:MAX_CHARACTERS].lower())
+    return dict(Counter([*found, *map(" ".join, pairwise(found))]))
+
+
+def pieces(text: str) -> dict[str, int]:
+    """Runs of 2 to 5 characters within words, a space on both sides being part of a word, with their counts.
+
+    Example:
+        >>> list(pieces("Hi"))
+        [' h', 'hi', 'i ', ' hi', 'hi ', ' hi ']
+    """
+    words = _SPACES.sub(" ", text[:MAX_CHARACTERS].lower()).split()
+    return dict(Counter(chain.from_iterable(map(_pieces_of, words))))
+
+
+# Most words of a message are common ones, and several heads count its pieces.
+@lru_cache(maxsize=4096)
+def _pieces_of(word: str) -> tuple[str, ...]:
+    padded = f" {word} "
+    lengths = range(_SHORTEST, min(_LONGEST, len(padded)) + 1)
+    return tuple(
+        padded[start : start + length] for length in lengths for start in range(len(padded) - length + 1)
+    )

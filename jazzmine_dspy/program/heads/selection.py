@@ -16,8 +16,13 @@ from jazzmine_dspy.program.clarify import NONE
 from jazzmine_dspy.program.clauses import ClauseRule
 from jazzmine_dspy.program.heads import _blend
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust, near_enough
-from jazzmine_dspy.program.heads._lexical import Lexical
-from jazzmine_dspy.program.heads.features import SIMILARITY_SCALE, STATE_SIZE, busy, evidence, state_features
+from jazzmine_dspy.program.heads.features import (
+    SIMILARITY_SCALE,
+    STATE_SIZE,
+    Lexical,
+    evidence,
+    state_features,
+)
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
 
 _REMEDY = "Compile the program again."
@@ -147,7 +152,11 @@ class SelectionHead(Shared):
         told = [one for one in given.recalled if one.name in self._column((*flows, *hidden))[0]]
         if not any(one.similarity or one.support for one in told):
             return self._among(given, flows, hidden, None)
-        far = self._far(told, flows)
+        far: set[str] = set()
+        if self.near is not None:
+            # Flows that were not learnt and have no text near enough to the message are as if they were not there.
+            near = {one.name for one in told if one.similarity >= self.near}
+            far = {name for name in flows if name not in self._places and name not in near}
         if not far:
             return self._among(given, flows, hidden, told)
         if len(far) == len(flows):
@@ -162,13 +171,6 @@ class SelectionHead(Shared):
             [one for one in told if one.name not in far],
         )
         return said._replace(ranking=(*said.ranking, *((name, 0.0) for name in flows if name in far)))
-
-    def _far(self, told: Sequence[Recalled], flows: Sequence[str]) -> frozenset[str]:
-        """Flows that were not learnt and have no text near enough to the message: as if they were not there."""
-        if self.near is None:
-            return frozenset()
-        near = {one.name for one in told if one.similarity >= self.near}
-        return frozenset(name for name in flows if name not in self._places and name not in near)
 
     def _among(
         self,
@@ -232,7 +234,7 @@ class SelectionHead(Shared):
             lexical = np.where(learnt, lexical_scores[places], 0.0)[None]
         tells = evidence(told, column, turn.flow)[None] if told is not None else None
         best = np.array([max((one.score for one in told or ()), default=0.0)])
-        runs = np.array([busy(turn)])
+        runs = np.array([float(turn.load == "busy")])
         z = _blend.scores(self.blend, linear, lexical, tells, best, runs, learnt)
         if (z[:, :-1] <= _blend.NOTHING).all():
             raise InputError(

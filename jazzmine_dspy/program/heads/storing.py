@@ -16,7 +16,8 @@ from safetensors.numpy import load, save
 from jazzmine_dspy.models.base import canonical_json
 from jazzmine_dspy.models.decision import Stage
 from jazzmine_dspy.models.errors import ArtifactError, format_error
-from jazzmine_dspy.program.heads.acts.shipped import ActsHead, metadata_of
+from jazzmine_dspy.program.heads.acts.fit import ActsHead
+from jazzmine_dspy.program.heads.acts.model import metadata_of
 from jazzmine_dspy.program.heads.feeling.head import FeelingHead
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.ports import HeadPort, HeadState, Stored

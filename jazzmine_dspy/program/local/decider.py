@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement, Selection, Stage, StageRecord
+from jazzmine_dspy.models.errors import MAX_SHOWN
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.denials import without_denied
 from jazzmine_dspy.program.finish import feeling_head
-from jazzmine_dspy.program.heads.acts.model import Acts
-from jazzmine_dspy.program.heads.acts.shipped import shipped_head
+from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.local.selection import FlowChoice, select
 from jazzmine_dspy.program.local.understanding import (
     Closed,
@@ -20,6 +21,7 @@ from jazzmine_dspy.program.local.understanding import (
     understand,
 )
 from jazzmine_dspy.program.merge import merge
+from jazzmine_dspy.program.reader.reading import second_reading
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.program.turn_confidence import TurnConfidence, features, in_force
 
@@ -71,7 +73,9 @@ class LocalDecider(Decider):
             degraded="; ".join(filter(None, (chosen.cause, understood.cause))),
             records=records,
         )
-        return replace(decided, confidence={"turn": self._confidence(state, decided, closed)})
+        if closed.commands is not None or closed.picked is not None:
+            return replace(decided, confidence={"turn": 1.0})
+        return self._weighed(state, decided) if self.models else replace(decided, confidence={"turn": 0.0})
 
     def select(self, state: TurnState, closed: Closed | None = None) -> FlowChoice:
         """Select the flows of a message, without flows that it rejects."""
@@ -99,22 +103,30 @@ class LocalDecider(Decider):
             else understood._replace(confidence=min(understood.confidence, NOTHING_FOUND))
         )
 
-    def _confidence(self, state: TurnState, decided: Decided, closed: Closed) -> float:
-        """Return the probability that all commands are right; 1 for closed readings."""
-        assert decided.selection is not None, "a local answer is whole"
-        assert decided.commands is not None, "a local answer is whole"
-        record = decided.records["understand"]
-        if closed.commands is not None or closed.picked is not None:
-            return 1.0
-        model = confidence_model(state) if self.models else None
+    def _weighed(self, state: TurnState, decided: Decided) -> Decided:
+        """An answer with the probability that all its commands are right; a second reading by the reader tells."""
+        model = confidence_model(state)
         if model is None:
-            return 0.0
-        _, _, commands = merge(
-            state.turn, state.registry, decided.enhancement, decided.selection, decided.commands
-        )
-        candidates = decided.selection.candidates
-        confidence = None if record.source == "rule" else record.confidence
-        return model.probability(features(state.turn, state.registry, commands, candidates, confidence))
+            return replace(decided, confidence={"turn": 0.0})
+        understood, commands = decided.records["understand"], _merged(state, decided)
+        if (second := second_reading(state)) is not None:
+            same = set(_merged(state, second)) == set(commands)
+            agreement = second.confidence["turn"] * (1.0 if same else -1.0)
+            understood = understood.model_copy(update={"agreement": agreement})
+        elif state.read_failure:
+            cause = "; ".join(filter(None, (understood.cause, state.read_failure)))
+            understood = understood.model_copy(update={"degraded": True, "cause": cause[:MAX_SHOWN]})
+        candidates = decided.selection.candidates if decided.selection else []
+        seen = features(state.turn, state.registry, commands, candidates, understood)
+        records = {**decided.records, "understand": understood}
+        return replace(decided, records=records, confidence={"turn": model.probability(seen)})
+
+
+def _merged(state: TurnState, decided: Decided) -> list[Command]:
+    """The commands of an answer as the decision will have them."""
+    assert decided.selection is not None, "the answer is whole"
+    assert decided.commands is not None, "the answer is whole"
+    return merge(state.turn, state.registry, decided.enhancement, decided.selection, decided.commands)[2]
 
 
 def confidence_model(state: TurnState) -> TurnConfidence | None:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.decision import Recalled, Selection
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of, relative
-from jazzmine_dspy.program.clauses import selection_of
+from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of, relative, selection_of
+from jazzmine_dspy.program.denials import undoes_unasked
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
 from jazzmine_dspy.program.local.starting import (
@@ -25,7 +25,6 @@ from jazzmine_dspy.program.local.understanding import Closed, check_share, head_
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
 from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
-from jazzmine_dspy.program.undoing import undoes_unasked
 
 _SURE = 0.98
 """Probability of one flow from which on a message is not cut into two wishes: half of it would be less sure."""

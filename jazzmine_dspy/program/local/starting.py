@@ -11,18 +11,17 @@ from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clarify import NONE, close_pair, margin_of, relative
-from jazzmine_dspy.program.denials import is_denied
+from jazzmine_dspy.program.denials import is_denied, is_opposite
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
-from jazzmine_dspy.program.heads.acts.model import Acts
+from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
-from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import Floats, HeadPort, SelectionOutput
+from jazzmine_dspy.program.reader.reading import start_shares
 from jazzmine_dspy.program.starts import UNLIKELY, Starts, Values, starts, urgency, values_for
 from jazzmine_dspy.program.state import TurnState
-from jazzmine_dspy.program.undoing import is_opposite
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
 
 LIKELY = 0.5
@@ -30,8 +29,8 @@ _BOTH_LIKELY, _WISH_LIKELY, HEAD_LIKELY = 0.78, 0.55, 0.75
 """Least probability of each of two wishes: in general, where the second begins like a wish, and the same by a head.
 A head that has learnt the flows is more confident, so its threshold is higher."""
 
-_LONG_LIKELY, _EVEN = 0.7, 0.33
-"""Least probability of the best flow, of a long message and of any: below it the user is asked which is meant."""
+_LONG_LIKELY = 0.7
+"""Least probability of the best flow of a long message: below it the user is asked which is meant."""
 
 _PLAIN = 0.8
 """Probability of a flow from which on a message is not vague: "cancel my order"."""
@@ -95,12 +94,18 @@ def read_starts(state: TurnState) -> StartReading:
         state.recalled,
         acts,
         turn,
-        lambda name: _values(name, state),
+        lambda name: (
+            values_for(state.registry[name], turn.text, state.at) if name in state.registry else Values()
+        ),
         lambda name: (
             is_opposite(state.registry[name], turn, state.registry) or is_denied(turn, state.registry[name])
         ),
     )
-    return StartReading(None if estimate is None else estimate.moved(added), acts)
+    if estimate is None:
+        return StartReading(acts=acts)
+    if estimate.probability and estimate.vague < LIKELY and (logits := state.read()) is not None:
+        estimate = estimate.pooled(*start_shares(logits))
+    return StartReading(estimate.moved(added), acts)
 
 
 def _is_value(text: str, flow: Flow, state: TurnState) -> bool:
@@ -121,12 +126,6 @@ def _starts_of_example(state: TurnState) -> Starts | None:
         and any(plain(example) == message for example in state.registry[name].examples)
     ]
     return Starts(((matches[0], _EXAMPLE_CONFIDENCE),), _EXAMPLE_CONFIDENCE) if len(matches) == 1 else None
-
-
-def _values(name: str, state: TurnState) -> Values:
-    """Count the values of a message that fit a flow; none if the flow has left the registry."""
-    flow = state.registry.get(name)
-    return Values() if flow is None else values_for(flow, state.turn.text, state.at)
 
 
 _EXAMPLE_CONFIDENCE = 0.95
@@ -207,7 +206,8 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
     nearest = [name for name in (turn.flow, *(one.name for one in state.recalled)) if name in state.registry]
     others = chosen or [name for name in nearest if name not in missed][:1]
     if not missed or not others:
-        return selection if flows == selection.flows else selection.model_copy(update={"flows": flows})
+        clarify = sorted(selection.clarify, key=lambda name: name not in marked)
+        return selection.model_copy(update={"flows": flows, "clarify": clarify})
     update = {"flows": [], "clarify": [*missed, *others], "mode": "single", "reason": NEVER_MISSED}
     return selection.model_copy(update=update)
 
@@ -226,7 +226,7 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
     shares = [(name, share / estimate.probability) for name, share in estimate.ranking]
     margin = margin_of(state.policy, kind, chosen, state.registry)
     is_vague = estimate.vague >= LIKELY and likely < _PLAIN
-    pair = close_pair(shares, chosen, 1.0 if is_vague or likely < _EVEN else margin)
+    pair = close_pair(shares, chosen, 1.0 if is_vague or likely < LIKELY else margin)
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
 
 
@@ -325,11 +325,13 @@ def pooled(
     by_head[NONE] = max(absent, max(by_head.values(), default=0.0) * (1.0 - in_scope) / in_scope)
     total = sum(by_head.values())
 
-    def share_of(name: str) -> float:
+    shares: dict[str, float] = {}
+    for name, share in by_head.items():
         own = weight if learnt is None or name in learnt else 0.0
-        return math.exp(own * _log(by_head[name] / total) + (1.0 - own) * _log(by_texts.get(name, 0.0)))
-
-    shares = {name: share_of(name) for name in by_head}
+        head_log, text_log = (
+            math.log(max(each, _LEAST_SHARE)) for each in (share / total, by_texts.get(name, 0.0))
+        )
+        shares[name] = math.exp(own * head_log + (1.0 - own) * text_log)
     whole = sum(shares.values())
     ranking = tuple(
         sorted(((name, share / whole) for name, share in shares.items()), key=lambda one: -one[1])
@@ -342,7 +344,3 @@ def pooled(
     new = "likeliest flow by the head and by the flows' texts" if flows else "no flow is likely"
     reason = output.reason if flows == output.flows else new
     return output._replace(flows=flows, confidence=share, ranking=ranking, reason=reason)
-
-
-def _log(share: float) -> float:
-    return math.log(max(share, _LEAST_SHARE))

@@ -17,10 +17,10 @@ from jazzmine_dspy.program.acts import awaited_value, closed_act, is_pause, pick
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.heads import options
 from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
-from jazzmine_dspy.program.heads.acts.model import Acts
+from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
-from jazzmine_dspy.program.heads.acts.shipped import shipped_head
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, SeesTurn
+from jazzmine_dspy.program.reader.reading import given_values
 from jazzmine_dspy.program.recall_query import asked_about, picked_wish
 from jazzmine_dspy.program.state import TurnState
 
@@ -143,7 +143,7 @@ def _by_head(
         check_share(output.confidence)
         return output
     acts = acts or head.probabilities(inputs)
-    output = head.told(inputs, acts)
+    output = head.predict(inputs, acts)
     if shipped_head(state.bindings.embedder) is None:
         return output
     return output._replace(value=meant_options(state, output.value, acts))
@@ -195,9 +195,9 @@ def head_input(
     names = (state.turn.flow or "", *state.selected, *state.turn.paused)
     tasks = {name: state.registry[name] for name in names if name in state.registry}
     starting = [name for name in state.selected if name in tasks and name not in state.turn.paused]
+    slots = state.slots_of((state.turn.flow or "", *state.selected))
     return HeadInput(
-        turn, rows[0], state.recalled, flows, clauses, state.hidden, query, state.slots,
-        tasks, starting, state.at,
+        turn, rows[0], state.recalled, flows, clauses, state.hidden, query, slots, tasks, starting, state.at,
     )  # fmt: skip
 
 
@@ -244,6 +244,11 @@ def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[s
     slot_names = {command.slot_name for command in result}
     starting = [name for name in state.selected if name in state.registry and name not in turn.paused]
     for name in starting[:1]:
+        known = [command.value for command in result if isinstance(command, SlotValue)]
+        for slot, value in given_values(state, name, known):
+            if slot.name not in slot_names:
+                place = place_of(slot, value, turn.text, state.at)
+                result = _insert_value(result, SetSlot(name=slot.name, value=value), place, state, name)
         for slot in state.registry[name].slots:
             if _open(slot, state) and slot.name not in slot_names:
                 match = _match_option(slot, state, None)

@@ -43,10 +43,11 @@ def start_flow(state: WorkingMemory, flow_state: ActiveFlowState | Flow, *, now:
         ('pay', ['track'])
     """
     require_no_action(state)
-    if isinstance(flow_state, Flow):
-        flow = ActiveFlowState.from_flow(flow_state, agent_id=state.agent_id)
-    else:
-        flow = flow_state.model_copy(deep=True)
+    flow = (
+        ActiveFlowState.from_flow(flow_state, agent_id=state.agent_id)
+        if isinstance(flow_state, Flow)
+        else flow_state.model_copy(deep=True)
+    )
     name = flow.flow_name
     require(
         state,
@@ -127,8 +128,7 @@ def cancel_flow(state: WorkingMemory, name: str | None = None, reason: str = "")
     Raises:
         StateError: there is no such flow, or its action is running.
     """
-    found = find_flow(state, name)
-    if found is state.active_flow:
+    if (found := find_flow(state, name)) is state.active_flow:
         require_no_action(state)
     end_flow(state, found, FlowStatus.CANCELLED, reason=reason)
 

@@ -242,8 +242,7 @@ def add_slots(state: WorkingMemory, flow: ActiveFlowState, slots: Iterable[SlotS
         flow=flow.flow_name,
     )
     for name, slot in new.items():
-        known = flow.slots.get(name)
-        if known is None:
+        if (known := flow.slots.get(name)) is None:
             flow.slots[name] = slot
             continue
         known.type, known.description, known.required = slot.type, slot.description, slot.required

@@ -210,12 +210,10 @@ def confirm_action(state: WorkingMemory) -> dict[str, Any] | None:
         >>> confirm_action(state), confirm_action(state)
         ({'amount': 5}, None)
     """
-    asked = state.pending_confirmation
-    if asked is None:
+    if (asked := state.pending_confirmation) is None:
         return None
     state.pending_confirmation = None
-    flow = state.active_flow
-    if flow is not None:
+    if (flow := state.active_flow) is not None:
         flow.transition_to(FlowStatus.ACTIVE)
         flow.ready = True
     return asked.action_payload
@@ -303,8 +301,7 @@ def finish_action(state: WorkingMemory, result: Any = None, failed: bool = False
     require(state, state.action, "No action is running", "Call begin_action first.")
     given = json_value(result, "result")
     state.action = None
-    flow = state.active_flow
-    if flow is None:
+    if (flow := state.active_flow) is None:
         return
     status, reason = (FlowStatus.FAILED, "the action failed") if failed else (FlowStatus.COMPLETED, "")
     end_flow(state, flow, status, result=given, reason=reason)
@@ -360,8 +357,7 @@ def _entities(raw: list[dict[str, Any]]) -> list[Entity]:
 
 
 def _expire_confirmation(state: WorkingMemory, *, drifts: bool) -> None:
-    asked = state.pending_confirmation
-    if asked is None or not drifts:
+    if (asked := state.pending_confirmation) is None or not drifts:
         return
     asked.drifted_turns += 1
     if asked.is_expired:

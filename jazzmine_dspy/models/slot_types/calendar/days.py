@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import regex
@@ -73,16 +73,13 @@ _HOLIDAYS = {
 
 def english_days(text: str, near: DateContext) -> list[Reading]:
     """Return all dates of a simplified text, in order."""
-    readings = [*numeric_days(text, near), *_patterns(text, near)]
-    return compose_dates(text, longest(readings), near)
-
-
-def _patterns(text: str, near: DateContext) -> Iterable[Reading]:
+    readings = numeric_days(text, near)
     for needed, pattern, value in _GRAMMAR:
         applies = not needed or any(word in text for word in needed)
         for match in pattern.finditer(text) if applies else ():
             if (result := value(match, near)) is not None:
-                yield result._replace(start=match.start(), end=match.end())
+                readings.append(result._replace(start=match.start(), end=match.end()))
+    return compose_dates(text, longest(readings), near) if readings else []
 
 
 def _month_day(match: re.Match[str], near: DateContext) -> Reading | None:

@@ -28,7 +28,7 @@ from jazzmine_dspy.models.language import is_english
 from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.denials import is_denied
+from jazzmine_dspy.program.denials import UNDOING, is_denied, undoes
 from jazzmine_dspy.program.heads.acts.edits import edits, named_alone
 from jazzmine_dspy.program.heads.acts.free_texts import is_name, is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.given import Values
@@ -41,7 +41,6 @@ from jazzmine_dspy.program.heads.acts.readings import (
     values_in,
     whole_value,
 )
-from jazzmine_dspy.program.undoing import UNDOING, undoes
 
 _ALONE = {
     "chitchat": ChitChat,
@@ -245,15 +244,16 @@ def takes_up(turn: Turn) -> bool:
     return _TAKES_UP.search(turn.text) is not None or stance(turn.text).hints
 
 
-def compose(p: Mapping[str, float], scene: Scene, agrees: Callable[[], bool]) -> list[Command]:
+def compose(p: Mapping[str, float], scene: Scene, on: set[str], agrees: Callable[[], bool]) -> list[Command]:
     """The commands of a message, in the order in which they are carried out.
 
     Args:
         p: Probability of each act.
         scene: The state, and who may get values.
+        on: The acts of the message (:func:`acts_on`).
         agrees: Tells a yes from a no in the words of a message that answers a yes-or-no slot.
     """
-    turn, on = scene.turn, acts_on(p, scene)
+    turn = scene.turn
     values = Values(scene, on, p, agrees)
     commands: list[Command] = []
     if "cancel_flow" in on:

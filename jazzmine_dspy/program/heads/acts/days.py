@@ -60,7 +60,7 @@ def stay_days(slots: Sequence[Slot], text: str, at: ReadingContext = ANYWHERE) -
         return named
     if days[0] > days[1]:
         # "Back on the 7th, out on the 3rd" names the second day first; other pairs are no stay.
-        days.reverse()
+        days = days[::-1]
         is_pair = _BACK_FIRST.search(text[:begins]) is not None
     else:
         # The days of "2-6 December" are read at one place.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.program.heads.acts import bank, ridge, view
-from jazzmine_dspy.program.heads.acts.model import ACTS, SIGNS, Acts, Sure
-from jazzmine_dspy.program.ports import EmbedderPort, Floats, HeadExample
+from jazzmine_dspy.program.heads.acts.model import ACTS, SIGNS, Acts, Sure, shipped_head
+from jazzmine_dspy.program.ports import Clause, EmbedderPort, Floats, HeadExample, HeadInput
 
 Examples = Sequence[HeadExample[list[Command]]]
 
@@ -62,15 +62,13 @@ def bank_rows(embedder: EmbedderPort, copies: int) -> Rows:
     phrases = bank.shown(copies=copies)
     texts = sorted({one.turn.text for one in phrases} | {view.last_said(one.turn) for one in phrases} - {""})
     features = dict(zip(texts, embedder.features(texts), strict=True))
-    rows = [
-        view.look(
-            one.turn,
-            one.flow.slots if one.flow is not None else (),
-            features[one.turn.text],
-            features.get(view.last_said(one.turn)),
-        )
-        for one in phrases
-    ]
+    rows = []
+    for one in phrases:
+        last = view.last_said(one.turn)
+        clauses = [Clause(last, features[last])] if last else []
+        tasks = {one.flow.name: one.flow} if one.flow is not None else {}
+        given = HeadInput(one.turn, features[one.turn.text], (), (), clauses, tasks=tasks)
+        rows.append(view.look(given))
     acts = [["start" if act == "clarify" else act for act in one.acts] for one in phrases]
     groups = tuple(one.group for one in phrases)
     return Rows(view.Stack.of(rows), _right(acts), groups, np.full(len(phrases), 1.0 / copies))
@@ -79,7 +77,7 @@ def bank_rows(embedder: EmbedderPort, copies: int) -> Rows:
 def labelled_rows(examples: Examples) -> Rows:
     """Return the training rows of labelled turns."""
     acts = [acts_of(each.wanted, bool(each.flows)) for each in examples]
-    stack = view.Stack.of([view.of(each.given) for each in examples])
+    stack = view.Stack.of([view.look(each.given) for each in examples])
     return Rows(stack, _right(acts), tuple(each.conversation for each in examples), np.ones(len(examples)))
 
 
@@ -196,3 +194,22 @@ def _fit_confidence(signs: Floats, right: Floats) -> Sure:
 
 def _keys(commands: Iterable[Command], example: HeadExample[list[Command]]) -> list[object]:
     return [c.key(example.given.turn, repr) for c in commands if c.understood]
+
+
+class ActsHead(Acts):
+    """The head of acts, trained on the labels of a run."""
+
+    @classmethod
+    def train(
+        cls, examples: Sequence[HeadExample[list[Command]]], seed: int, *, embedder: EmbedderPort
+    ) -> Self:
+        """Fit it on labelled turns, from what the phrase bank taught it on.
+
+        Args:
+            examples: Labelled turns.
+            seed: Of the draw where they are many.
+            embedder: Gives the features of the bank's phrases, where they are not of the bundled model.
+        """
+        start = shipped_head(embedder) or fit_rows(bank_rows(embedder, 1))
+        head, _ = fit_labelled(start, examples, seed)
+        return cls.from_state(head.to_state())

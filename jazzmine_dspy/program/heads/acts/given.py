@@ -11,6 +11,7 @@ from jazzmine_dspy.models.commands import Command, CorrectSlot, SetSlot
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
+from jazzmine_dspy.program.denials import undoes
 from jazzmine_dspy.program.heads.acts.days import in_held_month, stay_days, without_twins
 from jazzmine_dspy.program.heads.acts.free_texts import (
     awaited_items,
@@ -48,7 +49,6 @@ from jazzmine_dspy.program.heads.acts.readings import (
     whole_value,
 )
 from jazzmine_dspy.program.heads.acts.referred import changed_part, named_try, referred_value, tried_value
-from jazzmine_dspy.program.undoing import undoes
 from jazzmine_dspy.program.wishes import parts_of
 
 _OPEN = frozenset(("text", "list", "boolean"))
@@ -373,22 +373,22 @@ class Values:
         return slot.type == "text" and bool(told) and slot.name not in told
 
     def _all(self, flow: Flow, found: Mapping[str, Any], *, anew: bool = False) -> list[Command]:
-        """In the order of the message, as far as it shows; the values of a flow that starts are its first ones."""
+        """By where in the message a value is said, then in the order of the slots.
+
+        The values of a flow that starts are its first ones.
+        """
         slots = {slot.name: slot for slot in flow.slots}
-        names = self._in_order(slots, without_twins(slots, found, self._scene.turn.slots.names))
+        values = without_twins(slots, found, self._scene.turn.slots.names)
+        # A list stands where its first item does.
+        said = {
+            name: values[name][0] if isinstance(values[name], list) and values[name] else values[name]
+            for name in slots
+            if name in values
+        }
+        names = sorted(said, key=lambda name: place_of(slots[name], said[name], self._whole, self._scene.at))
         if anew:
             return [SetSlot(name=name, value=found[name]) for name in names]
         return [self._put(slots[name], found[name]) for name in names]
-
-    def _in_order(self, slots: Mapping[str, Slot], found: Mapping[str, Any]) -> list[str]:
-        """The names of what was found, by where in the message it is said, then in the order of the slots."""
-        names = [name for name in slots if name in found]
-        # A list stands where its first item does.
-        said = {
-            name: found[name][0] if isinstance(found[name], list) and found[name] else found[name]
-            for name in names
-        }
-        return sorted(names, key=lambda name: place_of(slots[name], said[name], self._whole, self._scene.at))
 
     def _put(self, slot: Slot, value: Any) -> Command:
         held = slot.name in self._scene.turn.slots.names

@@ -1,12 +1,16 @@
-"""What a message does, told without a language model, and the commands that this makes (C2, C6)."""
+"""The head of acts: what a message does, told without a language model, and the commands that this makes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load
 
 from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.base import sha256
@@ -16,7 +20,7 @@ from jazzmine_dspy.models.turn import Confirming, Turn
 from jazzmine_dspy.program.heads.acts import view
 from jazzmine_dspy.program.heads.acts.compose import acts_on, compose
 from jazzmine_dspy.program.heads.acts.readings import Scene
-from jazzmine_dspy.program.ports import Floats, HeadInput, HeadOutput, HeadState
+from jazzmine_dspy.program.ports import EmbedderPort, Floats, HeadInput, HeadOutput, HeadState
 
 ACTS = (
     "affirm", "deny", "value", "correct", "clear", "skip", "cancel_flow", "resume_flow", "ask", "repeat", "restart",
@@ -26,6 +30,10 @@ ACTS = (
 
 SIGNS = 10
 """What tells how likely a decision is right; see :func:`signs`."""
+
+WEIGHTS = "weights.safetensors"
+SHIPPED = "07c39eb98276e19a5f8540876a05fd895b74927d6408c1da99ea8df4622f0171"
+"""SHA-256 of the shipped head; what a program decides may change with it."""
 
 _FORMAT = 1
 
@@ -115,24 +123,26 @@ class Acts:
 
     def read(self, given: HeadInput) -> tuple[dict[str, float], dict[str, float]]:
         """The probability of each act of a message, and what labels add to the log-odds of each flow."""
-        features = self._features(view.Stack.of([view.of(given)]))
+        features = self._features(view.Stack.of([view.look(given)]))
         added = (features @ self.flow_weights)[0].astype(float).tolist() if self.flows else []
         return self.shares((features @ self.weights)[0]), dict(zip(self.flows, added, strict=True))
 
-    def predict(self, given: HeadInput) -> HeadOutput[list[Command]]:
-        """The commands of a message, and the probability that they are all right."""
-        return self.told(given, self.probabilities(given))
+    def predict(self, given: HeadInput, p: Mapping[str, float] | None = None) -> HeadOutput[list[Command]]:
+        """The commands of a message, and the probability that they are all right.
 
-    def told(self, given: HeadInput, p: Mapping[str, float]) -> HeadOutput[list[Command]]:
-        """The same where the probabilities of acts are known."""
-        commands, sign_row = self.composed(given, p)
+        Args:
+            given: The turn.
+            p: The probability of each act, if they were computed.
+        """
+        commands, sign_row = self.composed(given, self.probabilities(given) if p is None else p)
         return HeadOutput(commands, self.sure.of(sign_row))
 
     def composed(self, given: HeadInput, p: Mapping[str, float]) -> tuple[list[Command], list[float]]:
         """The commands that probabilities of acts come to, and :func:`signs` of them."""
         scene = Scene(given.turn, given.tasks, given.starting, given.at)
-        commands = compose(p, scene, lambda: self._agrees(given))
-        return commands, signs(p, scene, commands)
+        on = acts_on(p, scene)
+        commands = compose(p, scene, on, lambda: self._agrees(given))
+        return commands, signs(p, scene, on, commands)
 
     def _agrees(self, given: HeadInput) -> bool:
         """Whether the message says yes rather than no, read as the answer to a confirmation."""
@@ -172,24 +182,20 @@ class Acts:
         return cls(state.arrays["weights"], state.arrays["scales"], sure, flows, added)
 
 
-def _free(scene: Scene, values: Sequence[Command]) -> bool:
-    """Whether one of the values is a text that only its place in the message tells."""
-    return any(
-        slot.type in ("text", "list") and not slot.pattern
-        for name in scene.starting
-        for slot in scene.tasks[name].slots
-        if slot.name in [command.slot_name for command in values]
-    )
-
-
-def signs(p: Mapping[str, float], scene: Scene, commands: Sequence[Command]) -> list[float]:
+def signs(p: Mapping[str, float], scene: Scene, on: set[str], commands: Sequence[Command]) -> list[float]:
     """What tells how likely a decision is right, in numbers of about 1."""
-    on = acts_on(p, scene)
     shares = [max(1e-3, share if act in on else 1.0 - share) for act, share in p.items()]
     best = sorted(p.values(), reverse=True)
     values = [c for c in commands if c.order == "value"]
     awaited = scene.awaited
     loose = awaited is not None and not awaited.pattern and awaited.type in ("text", "list", "boolean")
+    slot_names = [command.slot_name for command in values]
+    # A text that only its place in the message tells.
+    free = any(
+        slot.name in slot_names and slot.type in ("text", "list") and not slot.pattern
+        for name in scene.starting
+        for slot in scene.tasks[name].slots
+    )
     return [
         float(np.sum(np.log(shares))),
         float(np.log(min(shares))),
@@ -199,6 +205,38 @@ def signs(p: Mapping[str, float], scene: Scene, commands: Sequence[Command]) -> 
         float(bool(scene.starting)),
         float(len(commands) > 1),
         float(bool(values)),
-        float((loose and bool(values)) or _free(scene, values)),
+        float((loose and bool(values)) or free),
         float(len(scene.turn.text.split()) > 8),
     ]
+
+
+def metadata_of(data: bytes) -> dict[str, str]:
+    """The metadata of safetensors data, which the library returns for files only: the JSON that its length precedes."""
+    held: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    return held
+
+
+def read_shipped(package: str) -> tuple[HeadState, dict[str, str]]:
+    """The state of the head that a package of ours ships, and what its file says of itself.
+
+    Args:
+        package: With the file; its metadata are the ``head``'s settings, the fingerprint of the ``embedder``, and what
+            the head was fitted on.
+    """
+    data = files(package).joinpath(WEIGHTS).read_bytes()
+    metadata = metadata_of(data)
+    return HeadState(load(data), json.loads(metadata["head"])), metadata
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Acts, str]:
+    state, metadata = read_shipped(__package__)
+    return Acts.from_state(state), metadata["embedder"]
+
+
+def shipped_head(embedder: EmbedderPort | None) -> Acts | None:
+    """The shipped head, if it was fitted with this embedding model; else None. Read at the first call."""
+    if embedder is None:
+        return None
+    head, fingerprint = _shipped()
+    return head if fingerprint == embedder.fingerprint else None

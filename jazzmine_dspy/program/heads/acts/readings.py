@@ -93,14 +93,10 @@ _COMMON = frozenset(
 )
 
 
-def values_in(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> list[Any]:
-    """Values of the slot's kind inside a text, each once."""
-    return list(_values_in(slot, text, at))
-
-
 # Several parts of a turn read the same slots in the same message.
 @lru_cache(maxsize=256)
-def _values_in(slot: Slot, text: str, at: ReadingContext) -> tuple[Any, ...]:
+def values_in(slot: Slot, text: str, at: ReadingContext = ANYWHERE) -> tuple[Any, ...]:
+    """Values of the slot's kind inside a text, each once."""
     found = pattern_matches(slot, text) if slot.pattern else call_type(slot, "find_values", text, [], at)
     once: list[Any] = []
     for value in found:
@@ -125,7 +121,7 @@ def place_of(slot: Slot, value: Any, text: str, at: ReadingContext = ANYWHERE) -
     if said >= 0:
         return said + len(str(value))
     # Once it is said it stays said, and each reading takes time.
-    place = bisect_left(ends, True, key=lambda end: value in _values_in(slot, text[:end], at))
+    place = bisect_left(ends, True, key=lambda end: value in values_in(slot, text[:end], at))
     return ends[place] if place < len(ends) else len(text)
 
 

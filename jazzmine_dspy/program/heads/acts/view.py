@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jazzmine_dspy.models.messages import MessageRole
-from jazzmine_dspy.models.slots import ANYWHERE, ReadingContext, Slot
+from jazzmine_dspy.models.slots import ReadingContext, Slot
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.heads._lexical import pieces, words
 from jazzmine_dspy.program.heads.acts.readings import values_in, whole_value
+from jazzmine_dspy.program.heads.features import pieces, words
 from jazzmine_dspy.program.ports import Floats, HeadInput
 
 GROUPS = ("confirm", "yes or no", "slot", "running", "offer", "idle")
@@ -69,24 +69,12 @@ def group_of(turn: Turn, slot: Slot | None) -> str:
     return "offer" if turn.paused else "idle"
 
 
-def kind_of(slot: Slot | None) -> str:
-    """The slot's type; "id" where its pattern says what it looks like."""
-    if slot is None:
-        return ""
-    return "id" if slot.pattern else str(slot.type)
-
-
-def look(
-    turn: Turn, slots: Sequence[Slot], message: Floats, asked: Floats | None, at: ReadingContext = ANYWHERE
-) -> Shown:
-    """A turn as numbers.
-
-    Args:
-        turn: The turn.
-        slots: Of the running flow.
-        message, asked: Features of the message, and of the assistant's last; None where it said nothing.
-        at: Where and when values are read.
-    """
+def look(given: HeadInput) -> Shown:
+    """A turn as numbers; the first clause that is given is the assistant's last message."""
+    turn, message, at = given.turn, given.features, given.at
+    flow = given.tasks.get(turn.flow or "")
+    slots = flow.slots if flow is not None else ()
+    asked = given.clauses[0].features if given.clauses else None
     slot = next((slot for slot in slots if slot.name == turn.awaiting), None)
     group = group_of(turn, slot)
     text = turn.text
@@ -98,9 +86,9 @@ def look(
     state = np.zeros(len(GROUPS) + len(TYPES) + _FLAGS * (1 + len(GROUPS)), np.float32)
     place = GROUPS.index(group)
     state[place] = 1.0
-    if (kind := kind_of(slot)) in TYPES:
-        state[len(GROUPS) + TYPES.index(kind)] = 1.0
     base = len(GROUPS) + len(TYPES)
+    if slot is not None and (kind := "id" if slot.pattern else str(slot.type)) in TYPES:
+        state[len(GROUPS) + TYPES.index(kind)] = 1.0
     state[base : base + _FLAGS] = flags
     start = base + _FLAGS * (1 + place)
     state[start : start + _FLAGS] = flags
@@ -111,13 +99,6 @@ def look(
         state,
         place,
     )
-
-
-def of(given: HeadInput) -> Shown:
-    """What a head is given of a turn, as numbers."""
-    flow = given.tasks.get(given.turn.flow or "")
-    said = given.clauses[0].features if given.clauses else None
-    return look(given.turn, flow.slots if flow is not None else (), given.features, said, given.at)
 
 
 def _readings(turn: Turn, slots: Sequence[Slot], slot: Slot | None, at: ReadingContext) -> list[float]:

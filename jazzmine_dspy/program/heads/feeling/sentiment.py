@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.models.language import words
+from jazzmine_dspy.program.heads.acts import ridge
 from jazzmine_dspy.program.heads.acts.view import hashed
-from jazzmine_dspy.program.heads.feeling.linear import Linear, fit_linear
 from jazzmine_dspy.program.ports import Floats
+
+PENALTY = 3.0
+PULL = 10.0
+"""Of weights: from nothing, and away from those that the package ships."""
+
+MOST_ROWS = 2_000
+"""Rows that a run learns from: the time to fit grows with the cube of their number."""
+
+_START = (2.0, 0.0)
 
 ANGRY = -0.6
 """At or below it a message is clearly annoyed."""
@@ -105,7 +116,7 @@ def limits(text: str) -> tuple[float, float] | None:
     return None
 
 
-def row_of(text: str, message: Floats) -> Floats:
+def sentiment_row(text: str, message: Floats) -> Floats:
     """A message as numbers: meaning, n-grams, words for feelings, and how it is written.
 
     Args:
@@ -128,6 +139,65 @@ def row_of(text: str, message: Floats) -> Floats:
     return np.concatenate([message / _UPPER, hashed(text), np.multiply(style, _STYLE)]).astype(np.float32)
 
 
+class Linear(NamedTuple):
+    """Weights of shape (features, outputs), and factor and offset that make log-odds of scores, (outputs, 2)."""
+
+    weights: Floats
+    scales: Floats
+
+    def shares(self, scores: Floats) -> Floats:
+        """Probabilities of scores, shape (rows, outputs)."""
+        odds = np.clip(scores * self.scales[:, 0] + self.scales[:, 1], -30.0, 30.0)
+        return np.asarray(1.0 / (1.0 + np.exp(-odds)))
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Probabilities of rows, shape (rows, outputs).
+
+        Raises:
+            InputError: the features are not of the embedding model that it was fitted with.
+        """
+        if rows.shape[1] != len(self.weights):
+            raise InputError(
+                f"The head of feeling was fitted on {len(self.weights)} features and not on {rows.shape[1]}",
+                remedy="Bind the embedding model that it was fitted with, or compile the program again.",
+            )
+        return self.shares(rows @ self.weights)
+
+
+def fit_linear(
+    rows: Floats,
+    right: NDArray[np.bool_],
+    groups: Sequence[str],
+    counts: Floats,
+    start: Linear | None = None,
+) -> tuple[Linear, Floats]:
+    """Fit a model from nothing, or from another one that it stays near.
+
+    Args:
+        rows: Shape (rows, features).
+        right: Shape (rows, outputs).
+        groups: Rows of one group are left out together.
+        counts: What each row counts, shape (rows,).
+        start: The model to start from.
+
+    Returns:
+        The model, and each row's probabilities by a fit without its group.
+    """
+    before = np.zeros(right.shape) if start is None else rows @ start.weights
+    penalty = PENALTY if start is None else PULL
+    fitted = ridge.fit(rows @ rows.T, np.where(right, 1.0, -1.0) - before, counts, groups, penalty)
+    scores = before + fitted.left_out
+    near = [_START] * right.shape[1] if start is None else start.scales
+    scales = np.array(
+        [ridge.platt(scores[:, o], right[:, o], counts, near[o]) for o in range(right.shape[1])]
+    )
+    weights = rows.T @ fitted.dual.astype(np.float32)
+    if start is not None:
+        weights = start.weights + weights
+    made = Linear(weights.astype(np.float16).astype(np.float32), scales.astype(np.float32))
+    return made, made.shares(scores)
+
+
 class Sentiment(NamedTuple):
     """The model of "negative", "positive" and "furious", and from which probability on each holds."""
 
@@ -137,7 +207,16 @@ class Sentiment(NamedTuple):
     def score(self, row: Floats) -> float:
         """The sentiment, from -1 to 1."""
         negative, positive, angry = self.model.probabilities(row[None])[0].astype(float).tolist()
-        return round(_score(negative, positive, angry, self.least), 3)
+        low, high, rage = self.least
+        # Not the difference of both: what is neutral neither rises nor falls over several messages.
+        score = 0.0
+        if angry >= rage and angry > positive:
+            score = ANGRY - (1.0 + ANGRY) * _share(angry, rage)
+        elif negative >= low and negative - low >= positive - high:
+            score = -LEAST - (-ANGRY - 0.01 - LEAST) * _share(negative, low)
+        elif positive >= high:
+            score = LEAST + (1.0 - LEAST) * _share(positive, high)
+        return round(score, 3)
 
 
 def fit_sentiment(
@@ -150,7 +229,7 @@ def fit_sentiment(
     """Fit the head on labelled messages.
 
     Args:
-        rows: Of :func:`row_of`.
+        rows: Of :func:`sentiment_row`.
         labels: Sentiments from -1 to 1.
         groups: Rows of one group are left out together; those of "" are left out one by one, and set no threshold.
         counts: What each row counts.
@@ -170,18 +249,6 @@ def fit_sentiment(
     pairs = itertools.product(grid, grid)
     best = max(pairs, key=lambda pair: _macro_f1(shares, gold, pair[0], pair[1]))
     return Sentiment(model, (float(best[0]), float(best[1]), max(angry, 0.2)))
-
-
-def _score(negative: float, positive: float, angry: float, least: Iterable[float]) -> float:
-    low, high, rage = least
-    if angry >= rage and angry > positive:
-        return ANGRY - (1.0 + ANGRY) * _share(angry, rage)
-    if negative >= low and negative - low >= positive - high:
-        return -LEAST - (-ANGRY - 0.01 - LEAST) * _share(negative, low)
-    if positive >= high:
-        return LEAST + (1.0 - LEAST) * _share(positive, high)
-    # Not the difference of both: what is neutral neither rises nor falls over several messages.
-    return 0.0
 
 
 def _share(value: float, least: float) -> float:

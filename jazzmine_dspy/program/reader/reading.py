@@ -1,0 +1,261 @@
+"""The second reading of a turn: commands by the trained network, without the rules about English."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jazzmine_dspy.models import Command, Enhancement, Selection, Slot
+from jazzmine_dspy.models.commands import COMMANDS
+from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
+from jazzmine_dspy.program.heads.acts.readings import place_of, values_in
+from jazzmine_dspy.program.reader.network import ACTS, OPS, Array, Card, Logits
+from jazzmine_dspy.program.state import CANDIDATES, TurnState
+
+READER = "reader"
+"""Source of what the trained network reads, in records."""
+_BESIDE = ("ask", "repeat", "restart", "handoff")
+_ALONE = ("out_of_scope", "chitchat")
+_SECOND = 0.25
+"""Least probability of a second flow that starts."""
+_GIVEN = 0.95
+"""Least probability of a value that is added to those of the rules: measured on six practice registries."""
+_ARTICLE = re.compile(r"^(?:an?|the|my|our)\s+")
+_LONGEST = 25
+"""Most tokens of a value."""
+
+
+def second_reading(state: TurnState) -> Decided | None:
+    """The reader's own answer, without rules about English; None if it cannot read the turn. It enhances nothing."""
+    logits = state.read()
+    if logits is None:
+        return None
+    reading = _Reader(state, logits).reading()
+    found = reading.commands or reading.starts or reading.clarify
+    confidence = reading.certainty if found else min(reading.certainty, NOTHING_FOUND)
+    made = record(READER, confidence, 0.0)
+    return Decided(
+        enhancement=Enhancement(enhanced_query=state.turn.text),
+        selection=Selection(
+            flows=reading.starts,
+            candidates=[(one.name, one.score) for one in state.recalled[:CANDIDATES]],
+            clarify=reading.clarify,
+            reason="the reader selected it",
+        ),
+        commands=reading.commands,
+        confidence={"turn": confidence},
+        records={"select": made, "understand": made},
+    )
+
+
+def start_shares(logits: Logits) -> tuple[dict[str, float], float]:
+    """The probability that a message starts each flow, and that it starts none."""
+    rows = {card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow"}
+    odds = np.array([logits.none, *logits.flow[list(rows.values()), 0]])
+    raised = np.exp(odds - odds.max())
+    none, *shares = (raised / raised.sum()).tolist()
+    return dict(zip(rows, shares, strict=True)), none
+
+
+def given_values(state: TurnState, flow: str, known: Sequence[Any]) -> list[tuple[Slot, Any]]:
+    """Values of a flow that starts, without choices, where the reader is sure that the message gives them.
+
+    Args:
+        state: The turn.
+        flow: The flow.
+        known: Values that other slots have got already; none of these counts twice.
+    """
+    logits = state.read()
+    if logits is None:
+        return []
+    shares = np.exp(logits.op - logits.op.max(axis=1, keepdims=True))
+    given = shares[:, 1] / shares.sum(axis=1)
+    reader, taken, found = _Reader(state, logits), [str(value) for value in known], list[tuple[Slot, Any]]()
+    for row in np.argsort(-given):
+        card = logits.cards[row]
+        if given[row] < _GIVEN or card.kind != "slot" or card.flow != flow or card.type == "choice":
+            continue
+        slot = state.registry[flow].slot(card.slot)
+        assert slot is not None, "cards are of the registry"
+        try:
+            value = reader._value(int(row), card, slot)
+        except (ValueError, JazzmineError):
+            continue
+        if value is not None and str(value) not in taken:
+            taken.append(str(value))
+            found.append((slot, value))
+    return found
+
+
+class Reading(NamedTuple):
+    """What the network makes of a turn.
+
+    Args:
+        starts: The flows that start, at most three, in the order of the message.
+        clarify: The flows to choose from; empty if it is clear.
+        commands: The other commands.
+        certainty: Probability of the least certain of its choices, from 0.5 or less to 1.
+    """
+
+    starts: list[str]
+    clarify: list[str]
+    commands: tuple[Command, ...]
+    certainty: float
+
+
+class _Reader:
+    """Makes the reading of a turn from what the heads say."""
+
+    def __init__(self, state: TurnState, logits: Logits) -> None:
+        self._state, self._logits = state, logits
+        self._flows = {card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow"}
+        self._certainty = 1.0
+
+    def reading(self) -> Reading:
+        turn, acts = (
+            self._state.turn,
+            {act for at, act in enumerate(ACTS) if self._holds(self._logits.acts[at])},
+        )
+        cancels = [name for name in (turn.flow, *turn.paused) if name in self._flows and self._says(name, 2)]
+        made: list[dict[str, Any]] = [
+            {"type": "cancel_flow", "flow": None if name == turn.flow else name} for name in cancels
+        ]
+        if turn.flow is not None and turn.flow not in cancels:
+            made += self._values(turn.flow)
+        if turn.confirming is not None and "affirm" in acts:
+            made.append({"type": "affirm"})
+        elif turn.confirming is not None and "deny" in acts and not cancels:
+            made.append({"type": "deny"})
+        for name in [name for name in turn.paused if name in self._flows and self._says(name, 1)][:1]:
+            made += [{"type": "resume_flow", "flow": name}, *self._values(name)]
+        starts = self._starts()
+        for name in starts:
+            made += self._values(name)
+        # A value names its flow where another flow in play has such a slot.
+        in_play = [self._state.registry[name] for name in {turn.flow or "", *starts} if name in self._flows]
+        for each in made:
+            if (
+                "flow" in each
+                and "name" in each
+                and sum(flow.slot(each["name"]) is not None for flow in in_play) < 2
+            ):
+                del each["flow"]
+        made += [
+            {"type": act} | ({"topic": turn.text} if act == "ask" else {}) for act in _BESIDE if act in acts
+        ]
+        made += [{"type": act} for act in _ALONE if act in acts and not (made or starts)]
+        clarify = self._ranked()[:2] if "clarify" in acts and not (made or starts) else []
+        return Reading(starts, clarify, tuple(_valid(made)), self._certainty)
+
+    def _holds(self, odds: float) -> bool:
+        """Whether something is more likely than not."""
+        self._certainty = min(self._certainty, 1.0 / (1.0 + math.exp(-abs(float(odds)))))
+        return bool(odds > 0)
+
+    def _says(self, flow: str, what: int) -> bool:
+        return self._holds(self._logits.flow[self._flows[flow], what])
+
+    def _starts(self) -> list[str]:
+        closed = {*self._state.hidden, self._state.turn.flow}
+        names = [name for name in self._flows if name not in closed]
+        rows = [self._flows[name] for name in names]
+        odds = np.array([self._logits.none, *self._logits.flow[rows, 0]])
+        shares = np.exp(odds - odds.max())
+        shares /= shares.sum()
+        best = int(shares.argmax())
+        self._certainty = min(self._certainty, float(shares[best]))
+        if best == 0:
+            return []
+        chosen = [
+            name
+            for place, (name, row) in enumerate(zip(names, rows, strict=True), 1)
+            if place == best or (shares[place] > _SECOND and self._logits.flow[row, 0] > 0)
+        ]
+        return sorted(chosen, key=lambda name: -float(self._logits.flow[self._flows[name], 3]))[:3]
+
+    def _ranked(self) -> list[str]:
+        open_flows = [name for name in self._flows if name not in self._state.hidden]
+        return sorted(open_flows, key=lambda name: -float(self._logits.flow[self._flows[name], 0]))
+
+    def _values(self, flow: str) -> list[dict[str, Any]]:
+        turn = self._state.turn
+        held = turn.slots if flow == turn.flow else None
+        made: list[dict[str, Any]] = []
+        for row, card in enumerate(self._logits.cards):
+            if card.kind != "slot" or card.flow != flow:
+                continue
+            odds = self._logits.op[row]
+            best = int(odds.argmax())
+            self._certainty = min(self._certainty, float(1.0 / np.exp(odds - odds[best]).sum()))
+            op, slot = OPS[best], self._state.registry[flow].slot(card.slot)
+            assert slot is not None, "cards are of the registry"
+            if op in ("skip", "clear"):
+                made.append({"type": f"{op}_slot", "name": slot.name, "flow": flow})
+            elif op in ("given", "add", "remove") and (value := self._value(row, card, slot)) is not None:
+                old = held.get(slot.name) if held is not None else None
+                if slot.type == "list" and op != "given" and isinstance(old, list | tuple):
+                    value = _edited(old, value, add=op == "add")
+                made.append({"type": "set_slot", "name": slot.name, "value": value, "flow": flow})
+        return made
+
+    def _value(self, row: int, card: Card, slot: Slot) -> Any:
+        """The value of a slot; None if it cannot be read."""
+        logits, text, at = self._logits, self._state.turn.text, self._state.at
+        if slot.type == "boolean":
+            return bool(logits.truth[row] > 0)
+        if slot.type == "choice":
+            own = [n for n, each in enumerate(logits.cards) if each.option and each[2:4] == card[2:4]]
+            return logits.cards[max(own, key=lambda n: float(logits.option[n]))].option if own else None
+        spans = logits.spans[:, row, :-1]
+        if not spans.shape[-1]:
+            return None
+        if slot.type == "list" and (items := self._items(spans)):
+            return slot.kind.normalize(slot, items, at)
+        begin, end = self._span(spans)
+        if slot.type in ("text", "list"):
+            said = _ARTICLE.sub("", text[begin:end])
+            value: Any = said if slot.type == "text" else [said]
+            return slot.kind.normalize(slot, value, at)
+        found = values_in(slot, text, at)
+        near = [each for each in found if begin - 1 <= place_of(slot, each, text, at) < end]
+        if near:
+            return near[-1]
+        return found[0] if found else slot.kind.parse(slot, text[begin:end], at)
+
+    def _items(self, spans: Array) -> list[str]:
+        offsets, text, items = self._logits.offsets, self._state.turn.text, list[str]()
+        begins, insides = spans[2] > 0, spans[3] > 0
+        for place in np.flatnonzero(begins):
+            last = int(place)
+            while last + 1 < len(begins) and insides[last + 1] and not begins[last + 1]:
+                last += 1
+            items.append(_ARTICLE.sub("", text[offsets[place][0] : offsets[last][1]]))
+        return items
+
+    def _span(self, spans: Array) -> tuple[int, int]:
+        """The likeliest run of at most 25 tokens, in characters."""
+        scores = spans[0][:, None] + spans[1][None, :]
+        count = len(scores)
+        within = np.triu(np.ones((count, count), bool)) & ~np.triu(np.ones((count, count), bool), _LONGEST)
+        first, last = divmod(int(np.where(within, scores, -np.inf).argmax()), count)
+        return self._logits.offsets[first][0], self._logits.offsets[last][1]
+
+
+def _edited(old: Sequence[str], items: Sequence[str], *, add: bool) -> list[str]:
+    if add:
+        return [*old, *items]
+    gone = {item.lower() for item in items}
+    return [item for item in old if item.lower() not in gone]
+
+
+def _valid(made: Sequence[dict[str, Any]]) -> Iterator[Command]:
+    for each in made:
+        try:
+            yield COMMANDS.validate_python(each)
+        except (ValueError, JazzmineError):
+            continue

@@ -1,0 +1,203 @@
+"""The trained reader: what it reads of a turn, and what the local decider makes of a second reading."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine_dspy import FlowRegistry, Turn, TurnProgram
+from jazzmine_dspy.artifacts import bind_recall
+from jazzmine_dspy.memory.procedural import minilm
+from jazzmine_dspy.models import TurnDecision
+from jazzmine_dspy.models.commands import COMMANDS, SetSlot, StartFlow
+from jazzmine_dspy.models.errors import EmbeddingError
+from jazzmine_dspy.program import state as states
+from jazzmine_dspy.program.deadline import Deadline
+from jazzmine_dspy.program.decider import Decided, Decider
+from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.reader import reading as reader
+from jazzmine_dspy.program.reader.network import (
+    HASHES,
+    Network,
+    card_flags,
+    cards_of,
+    overlaps,
+    shipped_network,
+)
+from jazzmine_dspy.program.reader.reading import READER, second_reading
+from jazzmine_dspy.program.state import TurnState
+
+FLOWS: list[dict[str, Any]] = [
+    {
+        "name": "book_lesson", "description": "Book a surfing lesson.", "condition": "The user wants to learn to surf.",
+        "examples": ["I'd like a surf lesson", "can someone teach me to surf"], "confirm": "Book the {level} lesson?",
+        "slots": [
+            {"name": "level", "type": "choice", "options": ["beginner", "advanced"], "description": "How well"},
+            {"name": "people", "type": "number", "description": "How many people take part"},
+            {"name": "wetsuit", "type": "boolean", "required": False, "description": "Whether a wetsuit is needed"},
+        ],
+    },
+    {
+        "name": "rent_board", "description": "Rent a surfboard.", "condition": "The user wants a board for some time.",
+        "examples": ["rent a board", "do you have boards for a day"],
+        "slots": [{"name": "hours", "type": "number", "description": "For how many hours"}],
+    },
+    {
+        "name": "report_damage", "description": "Report a damaged board.", "condition": "A rented board broke.",
+        "examples": ["the board is broken", "the fin came off"],
+        "slots": [{"name": "what", "type": "text", "description": "What is broken"}],
+    },
+    {"name": "weather", "description": "Tell how high the waves are.", "examples": ["how are the waves"]},
+]  # fmt: skip
+TEXTS = (
+    "hi there, I would like to book a surf lesson for 2 people",
+    "I'd rather have a board for three hours",
+    "the nose of my board has a crack",
+    "how high are the waves this morning",
+    "no thanks, forget it",
+    "what do you think of sharks?",
+)
+ASKED = Turn(text="all of us are beginners", status="collecting_slots", flow="book_lesson", awaiting="level")
+
+
+class _Alone(Decider):
+    """Decides by the reader alone."""
+
+    name = READER
+
+    def decide(self, state: TurnState, so_far: Decided | None, deadline: Deadline) -> Decided:
+        del so_far, deadline
+        answer = second_reading(state)
+        assert answer is not None
+        return answer
+
+
+def program(flows: list[dict[str, Any]] | None = None, name: str = READER) -> TurnProgram:
+    made = TurnProgram(FlowRegistry(flows or FLOWS))
+    bind_recall(made, "minilm")
+    made.bind(deciders={READER: _Alone()})
+    made.policy = Policy(deciders=((name, None),))
+    return made
+
+
+def shape(decision: TurnDecision) -> tuple[Any, ...]:
+    """Commands and slots of a decision, whatever the order of its slots."""
+    return tuple(sorted(COMMANDS.dump_json(command) for command in decision.commands))
+
+
+@pytest.mark.row("C1")
+def test_the_reader_decides_behind_the_seam_of_deciders() -> None:
+    made = program()
+    first = made.decide(Turn(text=TEXTS[0]))
+    assert first.commands[0] == StartFlow(flow="book_lesson")
+    assert SetSlot(name="people", value=2) in first.commands
+    assert first.stages["understand"].source == READER
+    assert 0.0 < first.stages["understand"].confidence <= 1.0
+    assert made.decide(Turn(text=TEXTS[1])).commands[0] == StartFlow(flow="rent_board")
+    assert made.decide(ASKED).commands == [SetSlot(name="level", value="beginner")]
+
+
+@pytest.mark.row("C1")
+def test_no_decision_changes_with_the_order_of_flows_slots_and_options() -> None:
+    turned = [
+        {**flow, "slots": [
+            {**slot, **({"options": slot["options"][::-1]} if "options" in slot else {})}
+            for slot in flow.get("slots", [])[::-1]
+        ]}
+        for flow in FLOWS[::-1]
+    ]  # fmt: skip
+    one, other = program(), program(turned)
+    for turn in [ASKED, *(Turn(text=text) for text in TEXTS)]:
+        assert shape(one.decide(turn)) == shape(other.decide(turn)), turn.text
+
+
+def test_cards_name_flows_slots_and_options_with_their_state() -> None:
+    cards = cards_of(FlowRegistry(FLOWS)["book_lesson"])
+    assert [card.kind for card in cards] == ["flow", "slot", "option", "option", "slot", "slot"]
+    assert cards[0].text == "book lesson: Book a surfing lesson. The user wants to learn to surf."
+    assert [card.required for card in cards] == [False, True, False, False, True, False]
+    flags = card_flags(cards, ASKED)
+    assert [row[0] for row in flags] == [1.0] * 6, "all are of the running flow"
+    assert [row[4] for row in flags] == [0.0, 1.0, 1.0, 1.0, 0.0, 0.0], "the awaited slot and its options"
+    assert overlaps(cards, "a lesson for advanced people")[:4] == [0.5, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.row("C6")
+@pytest.mark.parametrize("fault", ["missing", "changed"])
+def test_weights_that_are_not_those_of_the_package_are_refused(tmp_path: Path, fault: str) -> None:
+    source = Path(reader.__file__).parent
+    for name in HASHES:
+        shutil.copy(source / name, tmp_path)
+    if fault == "missing":
+        (tmp_path / "fusion.onnx").unlink()
+    else:
+        with (tmp_path / "fusion.onnx").open("r+b") as file:
+            file.write(b"x")
+    with pytest.raises(EmbeddingError, match=r"fusion\.onnx") as raised:
+        Network(tmp_path, minilm.tokenizer_file())
+    assert "Install the package again" in str(raised.value)
+
+
+@pytest.mark.row("C6")
+def test_without_the_reader_the_rules_decide_and_the_turn_is_degraded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, turn = program(name="local"), Turn(text=TEXTS[0])
+    whole = made.decide(turn)
+
+    def fails(*_: object) -> Network:
+        raise EmbeddingError(
+            "A file of the reader is missing", where="fusion.onnx", remedy="Install it again."
+        )
+
+    monkeypatch.setattr(states, "shipped_network", fails)
+    alone = made.decide(turn)
+    assert alone.commands == whole.commands
+    assert alone.degraded
+    assert "reader: " in str(alone.stages["understand"].cause)
+    assert alone.stages["understand"].agreement is None
+
+
+@pytest.mark.row("C3")
+def test_a_second_reading_with_the_same_commands_makes_sure() -> None:
+    """The sign of the agreement tells whether both read the same; its amount how certain the reader is."""
+    made = program(name="local")
+    agreements = [made.decide(Turn(text=text)).stages["understand"].agreement for text in TEXTS]
+    assert all(each is not None and 0.0 < abs(each) <= 1.0 for each in agreements)
+    agreed = made.decide(Turn(text="I'd like a surf lesson")).stages["understand"]
+    assert agreed.agreement is not None
+    assert agreed.agreement > 0.5
+    assert "agreement" in agreed.model_dump(mode="json")
+    assert "agreement" not in made.decide(Turn(text="start over")).stages["understand"].model_dump(
+        mode="json"
+    )
+
+
+def test_other_languages_and_embedding_models_are_read_without_it() -> None:
+    made = program(name="local")
+    german = made.decide(Turn(text="ich möchte surfen lernen", locale="de-DE"))
+    assert german.stages["understand"].agreement is None
+    assert not german.degraded
+    state = TurnState(turn=Turn(text="surf"), registry=FlowRegistry(FLOWS))
+    assert second_reading(state) is None, "nothing is bound"
+
+
+def test_long_messages_and_many_cards_are_read() -> None:
+    many: list[dict[str, Any]] = [
+        {"name": f"flow_{n}", "description": "Rent a surfboard.", "slots": [
+            {"name": f"slot_{m}", "type": "choice", "options": ["a", "b", "c"]} for m in range(3)
+        ]}
+        for n in range(60)
+    ]  # fmt: skip
+    made = program(many)
+    decision = made.decide(Turn(text="rent a surfboard " * 470))
+    assert decision.stages["understand"].source == READER
+    assert not decision.degraded
+    logits = shipped_network(minilm.tokenizer_file(), 0).read(
+        Turn(text="..."), made.registry, list(made.registry)
+    )
+    assert len(logits.cards) == 60 * (1 + 3 * 4)
+    assert logits.spans.shape[1] == len(logits.cards)
