@@ -59,6 +59,7 @@ class TurnState:
         recalled: The flows that recall found, best first.
         recall_failure: Why recall failed, or what replaced it; empty if it answered.
         selected: Flows whose slots may be filled, in order.
+        read_failures: Why the trained reader failed, once for each text that it could not read.
     """
 
     turn: Turn
@@ -72,7 +73,8 @@ class TurnState:
     recall_failure: str = ""
     selected: tuple[str, ...] = ()
     _rows: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
-    _read: dict[tuple[str, ...], Logits | str] = field(default_factory=dict, repr=False)
+    read_failures: list[str] = field(default_factory=list)
+    _read: dict[tuple[str, ...], Logits | None] = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:
@@ -155,7 +157,7 @@ class TurnState:
         """Return what the trained reader says of the message, over the flows in play and the recalled ones, read once.
 
         None if no flow is there, or the reader cannot read the turn: it was trained on English, and needs the tokenizer
-        of the package's embedding model. None too if it fails; ``read_failure`` says why.
+        of the package's embedding model. None too if it fails; ``read_failures`` says why.
         """
         turn, tokenizer = self.turn, getattr(self.bindings.embedder, "tokenizer_file", None)
         in_play = (turn.flow or "", turn.offering or "", *turn.paused, *(one.name for one in self.recalled))
@@ -167,14 +169,9 @@ class TurnState:
             try:
                 self._read[key] = shipped_network(tokenizer, os.getpid()).read(turn, self.registry, names)
             except Exception as error:
-                self._read[key] = f"reader: {format_error(error)}"
-        found = self._read[key]
-        return None if isinstance(found, str) else found
-
-    @property
-    def read_failure(self) -> str:
-        """Why the trained reader failed; empty if it did not."""
-        return next((found for found in self._read.values() if isinstance(found, str)), "")
+                self._read[key] = None
+                self.read_failures.append(f"reader: {format_error(error)}")
+        return self._read[key]
 
     def _recall(self, query: str, summaries: tuple[str, ...]) -> tuple[tuple[Recalled, ...], str]:
         """The matches that may be chosen and have a score, and why a replacement index found them, if one did.

@@ -108,6 +108,7 @@ class TurnTaker:
                 update={"context_failures": (*decision.context_failures, *failures)}
             )
         _keep_recalled(after, incoming, recalled)
+        fingerprint = self.program.fingerprint
         message = enriched(
             current,
             message_id=incoming.message_id,
@@ -116,7 +117,7 @@ class TurnTaker:
             timestamp=stamp,
             decision=decision,
             context=list(turn.explicit_context),
-            fingerprint=self.program.fingerprint,
+            fingerprint=fingerprint,
             turn=turn,
         )
         trace = turn_trace(
@@ -127,7 +128,7 @@ class TurnTaker:
             message_id=message.id,
             latency_ms=max(0.0, (read_clock(self.clock).timestamp() - started) * 1000.0),
             started_at_ms=max(0, int(started * 1000)),
-            fingerprint=self.program.fingerprint,
+            fingerprint=fingerprint,
             turn=turn,
         )
         after.episode_id = message.episode_id
@@ -317,10 +318,11 @@ def _keep_recalled(after: WorkingMemory, incoming: QueuedMessage, recalled: Reco
         return
     own_id = after.conversation_id
     here = [each for each in recalled.episodes if each.get("conversation_id", own_id) == own_id]
-    cache.retrieved_prev_conv_episodes = [each for each in recalled.episodes if each not in here]
+    elsewhere = [each for each in recalled.episodes if each.get("conversation_id", own_id) != own_id]
     known = {episode["short_summary"] for episode in here}
     here += [{"short_summary": text} for text in incoming.episode_summaries if text not in known]
     cache.retrieved_same_conv_episodes = here
+    cache.retrieved_prev_conv_episodes = elsewhere
     cache.retrieved_semantic_terms = recalled.terms
 
 

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from jazzmine_dspy import FlowRegistry, Turn, TurnProgram
+from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.memory.procedural import minilm
 from jazzmine_dspy.models import TurnDecision
 from jazzmine_dspy.models.commands import COMMANDS, SetSlot, StartFlow
 from jazzmine_dspy.models.errors import EmbeddingError
+from jazzmine_dspy.models.slot_types.choice import Listing
 from jazzmine_dspy.program import state as states
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import Decided, Decider
+from jazzmine_dspy.program.local import decider as deciders
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.reader import reading as reader
 from jazzmine_dspy.program.reader.network import (
@@ -30,6 +32,7 @@ from jazzmine_dspy.program.reader.network import (
 from jazzmine_dspy.program.reader.reading import READER, second_reading
 from jazzmine_dspy.program.state import TurnState
 
+CAMPSITE = Path(__file__).resolve().parents[2] / "eval" / "suites" / "practice" / "campsite.yaml"
 FLOWS: list[dict[str, Any]] = [
     {
         "name": "book_lesson", "description": "Book a surfing lesson.", "condition": "The user wants to learn to surf.",
@@ -154,11 +157,33 @@ def test_without_the_reader_the_rules_decide_and_the_turn_is_degraded(
         )
 
     monkeypatch.setattr(states, "shipped_network", fails)
+    for fitted in (True, False):
+        if not fitted:
+            monkeypatch.setattr(deciders, "confidence_model", lambda _: None)
+        alone = made.decide(turn)
+        assert alone.commands == whole.commands
+        assert alone.degraded
+        assert "reader: " in str(alone.stages["understand"].cause)
+        assert alone.stages["understand"].agreement is None
+
+
+@pytest.mark.row("C1")
+def test_the_reader_helps_to_choose_the_flow_and_fills_a_slot_that_rules_leave_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = load("base", flows=CAMPSITE, lm=None)
+    turn = Turn(text="two tents and a lantern from the 13th please", date="2026-05-01")  # type: ignore[arg-type]
+    gear = SetSlot(name="gear", value=("two tents", "lantern"))
+    decision = made.decide(turn)
+    assert decision.commands[0] == StartFlow(flow="rent_gear")
+    assert gear in decision.commands
+    with monkeypatch.context() as broken:
+        broken.setattr(Listing, "normalize", lambda *_: 1 / 0)
+        assert made.decide(turn).commands == [each for each in decision.commands if each != gear]
+    monkeypatch.setattr(TurnState, "read", lambda _: None)
     alone = made.decide(turn)
-    assert alone.commands == whole.commands
-    assert alone.degraded
-    assert "reader: " in str(alone.stages["understand"].cause)
-    assert alone.stages["understand"].agreement is None
+    assert StartFlow(flow="rent_gear") not in alone.commands
+    assert not alone.degraded
 
 
 @pytest.mark.row("C3")

@@ -61,7 +61,7 @@ class ReaderDecider(Decider):
         del so_far, deadline
         answer = second_reading(state)
         if answer is None:
-            raise EmbeddingError(state.read_failure or "The reader cannot read this turn")
+            raise EmbeddingError(next(iter(state.read_failures), "The reader cannot read this turn"))
         return answer
 
 

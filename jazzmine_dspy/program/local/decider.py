@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement, Selection, Stage, StageRecord
-from jazzmine_dspy.models.errors import MAX_SHOWN
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.denials import without_denied
@@ -57,25 +56,26 @@ class LocalDecider(Decider):
         chosen = self.select(state, closed)
         selected = deadline.milliseconds()
         understood = self.understand(state.with_selected(chosen.selection.flows), closed, chosen)
+        certain = closed.commands is not None or closed.picked is not None
+        second = second_reading(state) if self.models and not certain else None
         ended = deadline.milliseconds()
+        cause = "; ".join(filter(None, (understood.cause, *state.read_failures[:1])))
         records: dict[Stage, StageRecord] = {
             "enhance": record(source, confidence, enhanced - began),
             "select": record(chosen.source, chosen.confidence, selected - enhanced, cause=chosen.cause),
-            "understand": record(
-                understood.source, understood.confidence, ended - selected, cause=understood.cause
-            ),
+            "understand": record(understood.source, understood.confidence, ended - selected, cause=cause),
         }
         decided = Decided(
             enhancement=enhancement,
             fields=frozenset(("enhanced_query",)),
             selection=chosen.selection,
             commands=understood.commands,
-            degraded="; ".join(filter(None, (chosen.cause, understood.cause))),
+            degraded="; ".join(filter(None, (chosen.cause, cause))),
             records=records,
         )
-        if closed.commands is not None or closed.picked is not None:
-            return replace(decided, confidence={"turn": 1.0})
-        return self._weighed(state, decided) if self.models else replace(decided, confidence={"turn": 0.0})
+        if certain or not self.models:
+            return replace(decided, confidence={"turn": float(certain)})
+        return self._weighed(state, decided, second)
 
     def select(self, state: TurnState, closed: Closed | None = None) -> FlowChoice:
         """Select the flows of a message, without flows that it rejects."""
@@ -103,23 +103,19 @@ class LocalDecider(Decider):
             else understood._replace(confidence=min(understood.confidence, NOTHING_FOUND))
         )
 
-    def _weighed(self, state: TurnState, decided: Decided) -> Decided:
-        """An answer with the probability that all its commands are right; a second reading by the reader tells."""
-        model = confidence_model(state)
-        if model is None:
-            return replace(decided, confidence={"turn": 0.0})
+    def _weighed(self, state: TurnState, decided: Decided, second: Decided | None) -> Decided:
+        """Return the answer with the probability that all its commands are right; the reader's answer is a sign."""
         understood, commands = decided.records["understand"], _merged(state, decided)
-        if (second := second_reading(state)) is not None:
+        if second is not None:
             same = set(_merged(state, second)) == set(commands)
             agreement = second.confidence["turn"] * (1.0 if same else -1.0)
             understood = understood.model_copy(update={"agreement": agreement})
-        elif state.read_failure:
-            cause = "; ".join(filter(None, (understood.cause, state.read_failure)))
-            understood = understood.model_copy(update={"degraded": True, "cause": cause[:MAX_SHOWN]})
+        model = confidence_model(state)
         candidates = decided.selection.candidates if decided.selection else []
         seen = features(state.turn, state.registry, commands, candidates, understood)
+        probability = 0.0 if model is None else model.probability(seen)
         records = {**decided.records, "understand": understood}
-        return replace(decided, records=records, confidence={"turn": model.probability(seen)})
+        return replace(decided, records=records, confidence={"turn": probability})
 
 
 def _merged(state: TurnState, decided: Decided) -> list[Command]:

@@ -20,7 +20,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
 from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, SeesTurn
-from jazzmine_dspy.program.reader.reading import given_values
+from jazzmine_dspy.program.reader.reading import read_values
 from jazzmine_dspy.program.recall_query import asked_about, picked_wish
 from jazzmine_dspy.program.state import TurnState
 
@@ -244,8 +244,8 @@ def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[s
     slot_names = {command.slot_name for command in result}
     starting = [name for name in state.selected if name in state.registry and name not in turn.paused]
     for name in starting[:1]:
-        known = [command.value for command in result if isinstance(command, SlotValue)]
-        for slot, value in given_values(state, name, known):
+        assigned = [command.value for command in result if isinstance(command, SlotValue)]
+        for slot, value in read_values(state, name, assigned):
             if slot.name not in slot_names:
                 place = place_of(slot, value, turn.text, state.at)
                 result = _insert_value(result, SetSlot(name=slot.name, value=value), place, state, name)

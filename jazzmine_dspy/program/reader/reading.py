@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from jazzmine_dspy.models import Command, Enhancement, Selection, Slot
 from jazzmine_dspy.models.commands import COMMANDS
 from jazzmine_dspy.models.errors import JazzmineError
+from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
 from jazzmine_dspy.program.heads.acts.readings import place_of, values_in
 from jazzmine_dspy.program.reader.network import ACTS, OPS, Array, Card, Logits
@@ -23,9 +23,8 @@ _BESIDE = ("ask", "repeat", "restart", "handoff")
 _ALONE = ("out_of_scope", "chitchat")
 _SECOND = 0.25
 """Least probability of a second flow that starts."""
-_GIVEN = 0.95
-"""Least probability of a value that is added to those of the rules: measured on six practice registries."""
-_ARTICLE = re.compile(r"^(?:an?|the|my|our)\s+")
+_LEAST_GIVEN = 0.95
+"""Least probability that a message has a value for an empty slot: chosen on six registries that it had not seen."""
 _LONGEST = 25
 """Most tokens of a value."""
 
@@ -36,9 +35,9 @@ def second_reading(state: TurnState) -> Decided | None:
     if logits is None:
         return None
     reading = _Reader(state, logits).reading()
-    found = reading.commands or reading.starts or reading.clarify
-    confidence = reading.certainty if found else min(reading.certainty, NOTHING_FOUND)
-    made = record(READER, confidence, 0.0)
+    acts = reading.commands or reading.starts or reading.clarify
+    confidence = reading.certainty if acts else min(reading.certainty, NOTHING_FOUND)
+    made = record(READER, confidence)
     return Decided(
         enhancement=Enhancement(enhanced_query=state.turn.text),
         selection=Selection(
@@ -62,34 +61,35 @@ def start_shares(logits: Logits) -> tuple[dict[str, float], float]:
     return dict(zip(rows, shares, strict=True)), none
 
 
-def given_values(state: TurnState, flow: str, known: Sequence[Any]) -> list[tuple[Slot, Any]]:
-    """Values of a flow that starts, without choices, where the reader is sure that the message gives them.
+def read_values(state: TurnState, flow: str, assigned: Sequence[Any]) -> list[tuple[Slot, Any]]:
+    """Read the values of a flow that starts, without choices, where the reader is sure that the message has them.
 
     Args:
         state: The turn.
         flow: The flow.
-        known: Values that other slots have got already; none of these counts twice.
+        assigned: Values of other slots; none of them is read a second time.
     """
     logits = state.read()
     if logits is None:
         return []
-    shares = np.exp(logits.op - logits.op.max(axis=1, keepdims=True))
-    given = shares[:, 1] / shares.sum(axis=1)
-    reader, taken, found = _Reader(state, logits), [str(value) for value in known], list[tuple[Slot, Any]]()
-    for row in np.argsort(-given):
+    odds = np.exp(logits.op - logits.op.max(axis=1, keepdims=True))
+    shares = odds[:, OPS.index("given")] / odds.sum(axis=1)
+    reader, texts, values = (
+        _Reader(state, logits),
+        [str(value) for value in assigned],
+        list[tuple[Slot, Any]](),
+    )
+    for row in np.argsort(-shares):
         card = logits.cards[row]
-        if given[row] < _GIVEN or card.kind != "slot" or card.flow != flow or card.type == "choice":
+        if shares[row] < _LEAST_GIVEN or card.kind != "slot" or card.flow != flow or card.type == "choice":
             continue
         slot = state.registry[flow].slot(card.slot)
         assert slot is not None, "cards are of the registry"
-        try:
-            value = reader._value(int(row), card, slot)
-        except (ValueError, JazzmineError):
-            continue
-        if value is not None and str(value) not in taken:
-            taken.append(str(value))
-            found.append((slot, value))
-    return found
+        value = reader.value(int(row), card, slot)
+        if value is not None and str(value) not in texts:
+            texts.append(str(value))
+            values.append((slot, value))
+    return values
 
 
 class Reading(NamedTuple):
@@ -196,14 +196,14 @@ class _Reader:
             assert slot is not None, "cards are of the registry"
             if op in ("skip", "clear"):
                 made.append({"type": f"{op}_slot", "name": slot.name, "flow": flow})
-            elif op in ("given", "add", "remove") and (value := self._value(row, card, slot)) is not None:
+            elif op in ("given", "add", "remove") and (value := self.value(row, card, slot)) is not None:
                 old = held.get(slot.name) if held is not None else None
                 if slot.type == "list" and op != "given" and isinstance(old, list | tuple):
                     value = _edited(old, value, add=op == "add")
                 made.append({"type": "set_slot", "name": slot.name, "value": value, "flow": flow})
         return made
 
-    def _value(self, row: int, card: Card, slot: Slot) -> Any:
+    def value(self, row: int, card: Card, slot: Slot) -> Any:
         """The value of a slot; None if it cannot be read."""
         logits, text, at = self._logits, self._state.turn.text, self._state.at
         if slot.type == "boolean":
@@ -215,17 +215,16 @@ class _Reader:
         if not spans.shape[-1]:
             return None
         if slot.type == "list" and (items := self._items(spans)):
-            return slot.kind.normalize(slot, items, at)
+            return call_type(slot, "normalize", items, None, at)
         begin, end = self._span(spans)
         if slot.type in ("text", "list"):
-            said = _ARTICLE.sub("", text[begin:end])
-            value: Any = said if slot.type == "text" else [said]
-            return slot.kind.normalize(slot, value, at)
-        found = values_in(slot, text, at)
-        near = [each for each in found if begin - 1 <= place_of(slot, each, text, at) < end]
+            value: Any = text[begin:end] if slot.type == "text" else [text[begin:end]]
+            return call_type(slot, "normalize", value, None, at)
+        values = values_in(slot, text, at)
+        near = [each for each in values if begin - 1 <= place_of(slot, each, text, at) < end]
         if near:
             return near[-1]
-        return found[0] if found else slot.kind.parse(slot, text[begin:end], at)
+        return values[0] if values else call_type(slot, "parse", text[begin:end], None, at)
 
     def _items(self, spans: Array) -> list[str]:
         offsets, text, items = self._logits.offsets, self._state.turn.text, list[str]()
@@ -234,7 +233,7 @@ class _Reader:
             last = int(place)
             while last + 1 < len(begins) and insides[last + 1] and not begins[last + 1]:
                 last += 1
-            items.append(_ARTICLE.sub("", text[offsets[place][0] : offsets[last][1]]))
+            items.append(text[offsets[place][0] : offsets[last][1]])
         return items
 
     def _span(self, spans: Array) -> tuple[int, int]:
