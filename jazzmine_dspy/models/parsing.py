@@ -86,15 +86,30 @@ def from_yaml(text: str) -> Any:
     """Data of a YAML text, by the safe loader.
 
     Raises:
-        MalformedError: it is not YAML.
+        MalformedError: it is not YAML, or a mapping has a key twice, of which YAML would keep the last.
 
     Example:
         >>> from_yaml("flows: [a, b]")
         {'flows': ['a', 'b']}
     """
+    return _parsed(lambda: _loader()(text).get_single_data())
+
+
+@lru_cache(maxsize=1)
+def _loader() -> Any:
+    """The safe loader of PyYAML, without keys that stand twice."""
     import yaml
 
-    return _parsed(lambda: yaml.safe_load(text))
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            names = [str(key.value) for key, _ in node.value]
+            for place, (key, _) in enumerate(node.value):
+                if names[place] in names[:place] and isinstance(key, yaml.ScalarNode):
+                    problem = f"the key {key.value!r} stands twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def yaml_line(text: str, path: Iterable[str | int]) -> int:

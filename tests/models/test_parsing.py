@@ -43,6 +43,7 @@ DEEP = "[" * 100_000
         (from_yaml, "a: !!python/object/apply:os.system [id]", "could not determine a constructor"),
         (from_yaml, "? [a]\n: b", "unhashable"),
         (from_yaml, "a: b: c", "mapping values"),
+        (from_yaml, "flows:\n- name: a\n  slots: [x]\n  slots: []", r"'slots' stands twice \(line 4\)"),
         (from_yaml, "a\x00b", "unreadable|special characters"),
         (from_toml, "a = " + DEEP, "recursion"),
         (from_toml, "a = " + "9" * 5000, "digits"),

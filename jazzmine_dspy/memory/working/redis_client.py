@@ -90,6 +90,8 @@ def connect(source: str | Client, where: str, timeout: float, connections: int) 
                 where=where,
                 remedy="Write ssl_cert_reqs=none, optional or required, in place of CERT_NONE and the like.",
             )
+        if int(options.get("max_connections", ["1"])[0]) < 1:
+            raise ValueError("max_connections is below 1")
         if "+cluster://" in source:
             # A node that stalls is taken for one that failed.
             return RedisCluster.from_url(

@@ -46,7 +46,9 @@ def test_a_cluster() -> None:
     assert client.connection_kwargs["ssl_ca_certs"] == "/ca.pem"
 
 
-REFUSED = ["", "localhost:6379", "http://localhost", "redis://a:99999", "redis://a?no_such_option=1"]
+REFUSED = [
+    "", "localhost:6379", "http://localhost", "redis://a:99999", "redis://a?no_such_option=1", "redis://a?max_connections=0",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("url", REFUSED)
