@@ -28,7 +28,7 @@ from marked_block import filled
 from jazzmine_dspy.optimize import prior
 
 PAGE = Path(__file__).resolve().parent.parent / "eval" / "benchmarks" / "learning" / "README.md"
-SIZES = {"practice": (5, 10, 15), "labelled": (25, 50, 100)}
+SIZES = {"practice": (5, 10, 15), "labelled": (25, 50, 100), "others": (15,)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

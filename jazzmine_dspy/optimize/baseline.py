@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from jazzmine_dspy.models.base import Shared, sha256
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
-from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.ports import HeadInput, SelectionOutput
 
 _STEPS = 300

@@ -21,7 +21,6 @@ from jazzmine_dspy.models.decision import (
 )
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
 from jazzmine_dspy.program.asking import Retries, aask, ask, asked_again, is_cut, retried
-from jazzmine_dspy.program.clarify import flow_mode
 from jazzmine_dspy.program.deadline import Deadline, bearing_here, in_thread
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
 from jazzmine_dspy.program.enhancement import enhancement_of
@@ -34,7 +33,7 @@ from jazzmine_dspy.program.lm_requests import (
     request_for,
 )
 from jazzmine_dspy.program.local.decider import undenied
-from jazzmine_dspy.program.merge import merge
+from jazzmine_dspy.program.merge import flow_mode, merge
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 from jazzmine_dspy.signatures.answers import ALIASES, START, CommandAnswer

@@ -60,6 +60,7 @@ class HeadInput(NamedTuple):
         tasks: Flows by name: the running one, those that start, and those set aside, where the registry has them.
         starting: Names of the flows that start, in their order.
         at: Where and when the message is said, as its values are read.
+        read: The trained reader's vector of the message, shape (384,); None if it was not read.
     """
 
     turn: Turn
@@ -73,6 +74,7 @@ class HeadInput(NamedTuple):
     tasks: Mapping[str, Flow] = MappingProxyType({})
     starting: Sequence[str] = ()
     at: ReadingContext = ANYWHERE
+    read: NDArray[np.float32] | None = None
 
 
 class HeadOutput(NamedTuple, Generic[T]):

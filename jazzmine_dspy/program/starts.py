@@ -48,6 +48,8 @@ UNLIKELY = 0.01
 _LEAST = 1e-3
 _FAR = 1e-4
 """Least probability of a flow when two estimates are pooled."""
+_BY_READER = {"idle": 0.65, "busy": 0.5}
+"""Weight of the reader's probability that any flow starts; chosen on six registries that it had not seen."""
 _VAGUE = frozenset(("text", "list", "boolean", "number"))
 """Types whose values do not show which flow a message starts."""
 
@@ -86,27 +88,32 @@ class Starts(NamedTuple):
         ranking = sorted(((name, share / total) for name, share in shares.items()), key=lambda one: -one[1])
         return Starts(tuple(ranking), sum(share for _, share in ranking), self.vague)
 
-    def pooled(self, shares: Mapping[str, float], none: float) -> Starts:
-        """Pool the probabilities with another estimate of them.
+    def pooled(self, shares: Mapping[str, float], none: float, runs: bool = False) -> Starts:
+        """Pool the probabilities with those of the reader.
 
-        The logarithms of both are averaged (a logarithmic opinion pool; Genest and Zidek 1986, Statistical Science 1).
+        Logarithms are averaged (a logarithmic opinion pool; Genest and Zidek 1986, Statistical Science 1): with equal
+        weights for which flow it is; whether it is any, the reader knows better.
 
         Args:
             shares: Probabilities of the flows.
             none: Probability that the message starts none of them.
+            runs: Whether a flow runs, about which rules know more.
 
         Example:
             >>> estimate = Starts((("a", 0.5), ("b", 0.4)), 0.9).pooled({"b": 0.9, "a": 0.05}, 0.05)
             >>> [(name, round(share, 2)) for name, share in estimate.ranking]
-            [('b', 0.72), ('a', 0.19)]
+            [('b', 0.74), ('a', 0.2)]
         """
         both = {
             name: math.sqrt(max(share, _FAR) * max(shares.get(name, 0.0), _FAR))
             for name, share in self.ranking
         }
-        total = sum(both.values()) + math.sqrt(max(1.0 - self.probability, _LEAST) * max(none, _FAR))
-        ranking = sorted(((name, share / total) for name, share in both.items()), key=lambda one: -one[1])
-        return self._replace(ranking=tuple(ranking), probability=sum(share for _, share in ranking))
+        weight = _BY_READER["busy" if runs else "idle"]
+        odds = (1.0 - weight) * _odds(self.probability) + weight * _odds(1.0 - none)
+        probability = 1.0 / (1.0 + math.exp(-odds))
+        factor = probability / sum(both.values())
+        ranking = sorted(((name, share * factor) for name, share in both.items()), key=lambda one: -one[1])
+        return self._replace(ranking=tuple(ranking), probability=probability)
 
 
 class Values(NamedTuple):

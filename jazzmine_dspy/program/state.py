@@ -20,6 +20,7 @@ from jazzmine_dspy.models import (
     Flow,
     FlowRegistry,
     Guard,
+    MessageRole,
     ReadingContext,
     Recalled,
     Slot,
@@ -39,6 +40,9 @@ T = TypeVar("T")
 
 CANDIDATES = 10
 """Number of flows that recall returns and that a decision lists."""
+
+_EARLIER = 4
+"""Number of the user's latest messages that tell what a conversation was about."""
 
 _TWO_DAYS = (dt.date(2026, 3, 4), dt.date(2027, 8, 19))
 """A day that differs with the date of the turn is relative to it."""
@@ -108,6 +112,20 @@ class TurnState:
         """The slot that the assistant has just asked for."""
         return self.running.slot(self.turn.awaiting) if self.running and self.turn.awaiting else None
 
+    @functools.cached_property
+    def _finished(self) -> str | None:
+        """The flow that the user's earlier messages were about; None at first, and while one runs or waits."""
+        turn = self.turn
+        if turn.load == "busy" or turn.paused or turn.offering or not turn.begun:
+            return None
+        said = [one.text for one in turn.history if one.role is MessageRole.USER]
+        try:
+            found, _ = self._recall("\n".join(said[-_EARLIER:]), ())
+        except Exception:
+            # Recall for the message itself tells what fails.
+            return None
+        return found[0].name if found else None
+
     def slots_of(self, flows: Iterable[str]) -> tuple[Slot, ...]:
         """The slots of flows, in their order; of two with one name the first flow's. Unknown flows have none."""
         slots: dict[str, Slot] = {}
@@ -160,14 +178,20 @@ class TurnState:
         of the package's embedding model. None too if it fails; ``read_failures`` says why.
         """
         turn, tokenizer = self.turn, getattr(self.bindings.embedder, "tokenizer_file", None)
-        in_play = (turn.flow or "", turn.offering or "", *turn.paused, *(one.name for one in self.recalled))
+        if tokenizer is None or not is_english(turn.locale):
+            return None
+        finished = self._finished
+        in_play = (
+            turn.flow or "", turn.offering or "", *turn.paused, *(one.name for one in self.recalled), finished or ""
+        )  # fmt: skip
         names = [name for name in dict.fromkeys(in_play) if name in self.registry]
-        if not names or tokenizer is None or not is_english(turn.locale):
+        if not names:
             return None
         key = (turn.text, *names)
         if key not in self._read:
             try:
-                self._read[key] = shipped_network(tokenizer, os.getpid()).read(turn, self.registry, names)
+                network = shipped_network(tokenizer, os.getpid())
+                self._read[key] = network.read(turn, self.registry, names, finished)
             except Exception as error:
                 self._read[key] = None
                 self.read_failures.append(f"reader: {format_error(error)}")

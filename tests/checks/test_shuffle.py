@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine_dspy.optimize.heads.training import HeadRow, TrainedHead, train_selection_head
 from jazzmine_dspy.optimize.local.training import selection_label
-from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.ports import HeadInput
 
 

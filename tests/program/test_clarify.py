@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.program.acts import picked
-from jazzmine_dspy.program.clarify import close_pair, flow_mode, margin_of, relative
+from jazzmine_dspy.program.merge import close_pair, flow_mode, margin_of, relative
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram

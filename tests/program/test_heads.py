@@ -15,8 +15,7 @@ from safetensors.numpy import save
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError, InputError
 from jazzmine_dspy.models.turn import ConversationStatus, Turn
-from jazzmine_dspy.program.clarify import NONE
-from jazzmine_dspy.program.clauses import ClauseRule
+from jazzmine_dspy.program.clauses import NONE, ClauseRule
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust
 from jazzmine_dspy.program.heads.features import STATE_SIZE, Lexical, quantised, state_features
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_JUDGED, NOT_NEAR, SelectionHead

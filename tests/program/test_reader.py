@@ -29,10 +29,11 @@ from jazzmine_dspy.program.reader.network import (
     overlaps,
     shipped_network,
 )
-from jazzmine_dspy.program.reader.reading import READER, second_reading
+from jazzmine_dspy.program.reader.reading import READER, second_reading, start_shares
 from jazzmine_dspy.program.state import TurnState
 
 CAMPSITE = Path(__file__).resolve().parents[2] / "eval" / "suites" / "practice" / "campsite.yaml"
+CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic" / "flows.yaml"
 FLOWS: list[dict[str, Any]] = [
     {
         "name": "book_lesson", "description": "Book a surfing lesson.", "condition": "The user wants to learn to surf.",
@@ -186,6 +187,53 @@ def test_the_reader_helps_to_choose_the_flow_and_fills_a_slot_that_rules_leave_e
     assert not alone.degraded
 
 
+@pytest.mark.row("C1")
+def test_a_mention_of_a_task_is_no_request_in_the_same_words() -> None:
+    made = load("base", flows=CAMPSITE, lm=None)
+    pairs = (
+        (
+            "we rented the lantern off you last week, thanks, it was lovely",
+            "can we rent the lantern off you next week",
+        ),
+        ("my brother already booked a pitch for us, no worries", "my brother and me need a pitch booked"),
+    )
+    for mention, request in pairs:
+        logits = [made.read(Turn(text=text)).read() for text in (mention, request)]
+        nothing = [start_shares(each, None)[1] for each in logits if each is not None]
+        assert nothing[0] > 0.5 > nothing[1], mention
+    assert [each.type for each in made.decide(Turn(text=pairs[0][0])).commands] == ["chitchat"]
+    assert made.decide(Turn(text=pairs[0][1])).commands[0] == StartFlow(flow="rent_gear")
+
+
+@pytest.mark.row("C1", "U6")
+def test_an_awaited_text_is_what_the_reader_reads_where_rules_take_too_much() -> None:
+    made = load("base", flows=CLINIC, lm=None)
+    asked = [{"role": "assistant", "text": "What is your animal's name?"}]
+    turn = Turn(text="told u already, biscuit. and u didnt say the price", flow="book_appointment", awaiting="pet",
+                status="collecting_slots", history=asked)  # type: ignore[arg-type]  # fmt: skip
+    assert made.decide(turn).commands == [SetSlot(name="pet", value="biscuit")]
+    whole = turn.model_copy(update={"text": "Sir Barks a Lot"})
+    assert made.decide(whole).commands == [SetSlot(name="pet", value="Sir Barks a Lot")]
+
+
+@pytest.mark.row("E8")
+def test_a_message_that_only_goes_on_starts_the_finished_task_again() -> None:
+    made = program(name="local")
+    said = [
+        {"role": "user", "text": "rent a board for 3 hours"},
+        {"role": "assistant", "text": "Done: rent board."},
+    ]
+    turn = Turn(text="and another for 2 hours", history=said)  # type: ignore[arg-type]
+    assert made.decide(turn).commands == [StartFlow(flow="rent_board"), SetSlot(name="hours", value=2)]
+    finished, running = (
+        made.read(each).read() for each in (turn, turn.model_copy(update={"flow": "weather"}))
+    )
+    assert finished is not None
+    assert running is not None
+    again, less = (start_shares(each, None)[0]["rent_board"] for each in (finished, running))
+    assert again > 0.9 > less
+
+
 @pytest.mark.row("C3")
 def test_a_second_reading_with_the_same_commands_makes_sure() -> None:
     """The sign of the agreement tells whether both read the same; its amount how certain the reader is."""
@@ -208,6 +256,10 @@ def test_other_languages_and_embedding_models_are_read_without_it() -> None:
     assert not german.degraded
     state = TurnState(turn=Turn(text="surf"), registry=FlowRegistry(FLOWS))
     assert second_reading(state) is None, "nothing is bound"
+    logits = made.read(Turn(text="surf")).read()
+    assert logits is not None
+    assert logits.message.shape == (384,)
+    assert float(logits.message @ logits.message) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_long_messages_and_many_cards_are_read() -> None:

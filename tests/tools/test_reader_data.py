@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import lzma
 import re
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,11 @@ def _files() -> Iterator[Path]:
                 yield path
 
 
+def _pairs() -> list[dict[str, str]]:
+    packed = (ROOT / "tools" / "reader" / "pairs.jsonl.xz").read_bytes()
+    return [json.loads(line) for line in lzma.decompress(packed).decode().splitlines()]
+
+
 @pytest.fixture(scope="module")
 def domains() -> list[Any]:
     return list(domains_module.load_domains())
@@ -63,6 +69,7 @@ def test_no_trade_is_one_of_a_registry_that_measures(domains: list[Any]) -> None
 
 def test_no_long_wording_is_a_message_of_a_measured_set(domains: list[Any]) -> None:
     said = {_words(text) for each in domains for text in _strings(each.say)}
+    said |= {_words(each[kind]) for each in _pairs() for kind in ("none", "wish")}
     measured: dict[tuple[str, ...], Path] = {}
     for path in _files():
         text = path.read_text("utf-8")
@@ -76,3 +83,13 @@ def test_no_long_wording_is_a_message_of_a_measured_set(domains: list[Any]) -> N
     long = {words for words in said if len(words) >= LONG}
     assert len(long) > 10_000
     assert {" ".join(words): measured[words].name for words in long & measured.keys()} == {}
+
+
+def test_a_pair_is_a_request_and_a_mention_of_a_task_of_an_invented_business(domains: list[Any]) -> None:
+    flows = {each.name: set(each.flows) for each in domains}
+    pairs = _pairs()
+    assert {each["domain"] for each in pairs} == flows.keys()
+    assert [each for each in pairs if each["flow"] not in flows[each["domain"]]] == []
+    assert [
+        each for each in pairs if each["none"] == each["wish"] or not each["none"] or not each["wish"]
+    ] == []

@@ -43,6 +43,11 @@ class StoredEmbedder:
         return self._model.fingerprint
 
     @property
+    def tokenizer_file(self) -> Path | None:
+        """Of the model; the reader needs it."""
+        return self._model.tokenizer_file
+
+    @property
     def size(self) -> int:
         """Length of a vector."""
         return self._model.size

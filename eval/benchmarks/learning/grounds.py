@@ -29,6 +29,11 @@ from jazzmine_dspy.program.turn import TurnProgram
 
 CACHE = ROOT / ".cache" / "learning"
 LEARNING = ROOT / "eval" / "suites" / "learning"
+OTHERS = ROOT / "eval" / "suites" / "deciding"
+DATASETS = {
+    "support": ("labelled", ROOT / "datasets" / "support"),
+    "marina": ("others", ROOT / "eval" / "suites" / "marina"),
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Ground:
 
     Args:
         name: Of the registry.
-        kind: ``practice`` or ``labelled``; it decides how many conversations are drawn.
+        kind: ``practice``, ``labelled`` or ``others``; it decides how many conversations are drawn.
         flows: The registry.
         pool: Turns that may be drawn, by conversation.
         test_turns: Turns to score on; None scores on the conversations of the pool that were not drawn.
@@ -69,26 +74,23 @@ class Ground:
 
 
 def grounds(only: Sequence[str] = ()) -> list[Ground]:
-    """The practice registries, the label sets of eval/suites/learning, and datasets/support without its test part."""
+    """The practice registries, two label sets, registries by others, and two datasets without their test parts."""
     registry_grounds = [
         Ground(each.name, "practice", each.flows, _by_conversation(each.examples), fold=each.fold)
         for each in registries(PRACTICE)
     ]
-    if LEARNING.is_dir() and any(LEARNING.glob("*.conversations.yaml")):
-        registry_grounds += [
-            Ground(each.name, "labelled", each.flows, _by_conversation(each.examples))
-            for each in registries(LEARNING)
-        ]
-    dataset = load_dataset(ROOT / "datasets" / "support")
-    registry_grounds.append(
-        Ground(
-            "support",
-            "labelled",
-            dataset.flows,
-            _by_conversation(dataset.examples("train")),
-            dataset.examples("dev_a", "dev_b"),
+    for folder, kind in ((LEARNING, "labelled"), (OTHERS, "others")):
+        if folder.is_dir() and any(folder.glob("*.conversations.yaml")):
+            registry_grounds += [
+                Ground(each.name, kind, each.flows, _by_conversation(each.examples))
+                for each in registries(folder)
+            ]
+    for name, (kind, folder) in DATASETS.items():
+        dataset = load_dataset(folder)
+        test_turns = dataset.examples("dev_a", "dev_b")
+        registry_grounds.append(
+            Ground(name, kind, dataset.flows, _by_conversation(dataset.examples("train")), test_turns)
         )
-    )
     return [each for each in registry_grounds if not only or each.name in only]
 
 

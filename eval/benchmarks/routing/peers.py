@@ -11,7 +11,7 @@ from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.optimize.baseline import tfidf_baseline
-from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.ports import HeadInput
 from routing import semantic
 from routing.peer import Peer, Skipped, Training, Unfit

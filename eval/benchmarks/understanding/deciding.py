@@ -1,4 +1,4 @@
-"""Sets by other writers: the program, the program without its reader, and the reader alone."""
+"""Sets by other writers: the program, the program without its reader, the reader alone, and rewrites."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import Decided, Decider
+from jazzmine_dspy.program.reader.network import spoken, stems
 from jazzmine_dspy.program.reader.reading import READER, second_reading
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
@@ -28,6 +29,8 @@ from understanding.programs import Programs
 from understanding.rehearsal import staged
 
 SECTION = "sets by other writers, without a language model"
+_FILLERS = "yes no please want would like start the is"
+"""Words that a rewrite may add."""
 
 
 class WithoutReader(Programs):
@@ -99,6 +102,14 @@ def figures(ground: Ground, programs: Programs) -> Iterator[Figure]:
     for title, file, holds, wanted, most in (
         ("messages that request nothing: a flow started", "no_wish", _starts, 0.10, True),
         ("the same words as a request: the flow not started", "twins", _misses, 0.12, True),
+        (
+            "six more businesses, messages that request nothing: a flow started",
+            "mentions",
+            _starts,
+            0.10,
+            True,
+        ),
+        ("nearly the same words as a request: the flow not started", "requests", _misses, 0.12, True),
         ("first messages with two to four values: all right", "openings", _all_right, 0.65, False),
         ("messages that must start an urgent flow: started or asked", "must_start", _urgent, 0.95, False),
         ("harmless messages to the same businesses: started or asked", "harmless", _urgent, 0.06, True),
@@ -109,6 +120,27 @@ def figures(ground: Ground, programs: Programs) -> Iterator[Figure]:
             first = name == "program"
             more = {"target": wanted, "most": most} if first else {}
             yield figure(SECTION, title if first else f"· by {name}", metric, **more)
+    yield from _rewrites(messages, programs)
+
+
+def _rewrites(messages: Messages, programs: Programs) -> Iterator[Figure]:
+    """Whether rewrites have all facts, invent none, and leave complete messages as they are."""
+    rows: dict[str, list[TurnScores]] = {"facts": [], "invented": [], "kept": []}
+    for data, row, decision in messages.decided(programs, "rewrites"):
+        rewrite = decision.enhancement.enhanced_query if decision else ""
+        if data.get("complete"):
+            rows["kept"].append({"right": mean(rewrite == row.turn.text)})
+            continue
+        rows["facts"].append({"right": mean(all(fact.lower() in rewrite.lower() for fact in data["facts"]))})
+        known = stems(f"{row.turn.model_dump_json()} {' '.join(map(spoken, row.flows))} {_FILLERS}")
+        rows["invented"].append({"right": mean(not stems(rewrite) <= known)})
+    for title, name, wanted, most in (
+        ("messages that need a rewrite: it has all facts", "facts", 0.40, False),
+        ("· it has a word that stands nowhere in the turn", "invented", 0.01, True),
+        ("complete messages: kept as they are", "kept", 0.99, False),
+    ):
+        metric = summarise(rows[name], [str(at) for at in range(len(rows[name]))]).get("right")
+        yield figure(SECTION, title, metric, target=wanted, most=most)
 
 
 Judge = Callable[["Row", TurnDecision], bool]
@@ -139,22 +171,32 @@ class Messages:
             if command["type"] == "start_flow"
         }
         found = dict(self._registries)
-        for name, data in json.loads((self._folder / "urgent_registries.json").read_text("utf-8")).items():
+        others = [
+            json.loads((self._folder / f"{file}_registries.json").read_text("utf-8"))
+            for file in ("urgent", "more")
+        ]
+        for name, data in (others[0] | others[1]).items():
             flows = [{**flow, "never_miss": flow["name"] in urgent} for flow in data["flows"]]
             found[name] = FlowRegistry(flows, region=data.get("region"), currency=data.get("currency"))
         return found
 
     def judged(self, system: Programs, file: str, holds: Judge) -> list[TurnScores]:
         """Whether something holds of each message's decision."""
-        found: list[TurnScores] = []
+        return [
+            {"right": mean(decision is not None and holds(row, decision))}
+            for _, row, decision in self.decided(system, file)
+        ]
+
+    def decided(
+        self, system: Programs, file: str
+    ) -> Iterator[tuple[dict[str, Any], Row, TurnDecision | None]]:
+        """Each message of a set, with its decision."""
         for data in self._rows(file):
             row = Row(data, self.registries[data["registry"]])
             example = Example(
                 conversation_id=data["id"], turn_id="1", turn=row.turn, labels=Labels(), role="test", line=1
             )
-            decision = system.evaluated(row.flows, [example]).turns[0].decision
-            found.append({"right": mean(decision is not None and holds(row, decision))})
-        return found
+            yield data, row, system.evaluated(row.flows, [example]).turns[0].decision
 
     def _rows(self, file: str) -> list[dict[str, Any]]:
         lines = (self._folder / f"{file}.jsonl").read_text("utf-8").splitlines()

@@ -26,7 +26,7 @@ from jazzmine_dspy.optimize.heads._parts import (
     fit_means,
     lexical_scope,
 )
-from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.heads._blend import Space
 from jazzmine_dspy.program.heads.features import STATE_SIZE, evidence, state_features
 from jazzmine_dspy.program.ports import EmbedderPort

@@ -29,8 +29,7 @@ from jazzmine_dspy.optimize.heads._rows import (
 )
 from jazzmine_dspy.optimize.heads.clauses import ClauseRow, Judge, fit_clause_rule, training_clauses
 from jazzmine_dspy.program import ports
-from jazzmine_dspy.program.clarify import NONE
-from jazzmine_dspy.program.clauses import ClauseRule
+from jazzmine_dspy.program.clauses import NONE, ClauseRule
 from jazzmine_dspy.program.heads._blend import NEAR, Blend
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.ports import EmbedderPort, SelectionOutput

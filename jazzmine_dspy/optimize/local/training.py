@@ -24,7 +24,7 @@ from jazzmine_dspy.optimize.local.recall import (
 )
 from jazzmine_dspy.optimize.local.rows import Exclusions, Load, Row, collect_rows, warm
 from jazzmine_dspy.optimize.local.weights import head_example
-from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.heads.acts.fit import ActsHead
 from jazzmine_dspy.program.turn import TurnProgram
 

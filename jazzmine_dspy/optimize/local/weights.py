@@ -29,14 +29,13 @@ from jazzmine_dspy.program.local.starting import read_starts
 from jazzmine_dspy.program.local.understanding import head_input
 from jazzmine_dspy.program.ports import HeadExample, HeadInput
 from jazzmine_dspy.program.starts import UNLIKELY, Starts
-from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.turn import TurnProgram
 
 
 def head_example(program: TurnProgram, example: Example) -> HeadExample[list[Command]]:
     """A labelled turn as training example of the head."""
     turn, flows = example.turn, example.labels.flows or ()
-    state = TurnState(turn, program.registry, program.policy, program.bindings).with_selected(flows)
+    state = program.read(turn).with_selected(flows)
     commands = [command for command in example.labels.commands or () if command.understood]
     given = head_input(_UNTRAINED, state, state.choosable, rewritten=False)
     return HeadExample(given, commands, example.conversation_id, tuple(flows))

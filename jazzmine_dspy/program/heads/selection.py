@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from jazzmine_dspy.models import Recalled, Turn
 from jazzmine_dspy.models.base import Shared, canonical_json
 from jazzmine_dspy.models.errors import ArtifactError, InputError
-from jazzmine_dspy.program.clarify import NONE
-from jazzmine_dspy.program.clauses import ClauseRule
+from jazzmine_dspy.program.clauses import NONE, ClauseRule
 from jazzmine_dspy.program.heads import _blend
 from jazzmine_dspy.program.heads._blend import NEAR, Blend, OpenSet, Space, Trust, near_enough
 from jazzmine_dspy.program.heads.features import (

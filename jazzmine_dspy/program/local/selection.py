@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.decision import Recalled, Selection
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.program.clarify import NONE, TOO_CLOSE, close_pair, margin_of, relative, selection_of
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.denials import undoes_unasked
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.selection import NEW_FLOW, NOT_NEAR
@@ -22,6 +22,7 @@ from jazzmine_dspy.program.local.starting import (
     two_wishes,
 )
 from jazzmine_dspy.program.local.understanding import Closed, check_share, head_input
+from jazzmine_dspy.program.merge import TOO_CLOSE, close_pair, margin_of, relative, selection_of
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
 from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.state import CANDIDATES, TurnState

@@ -10,7 +10,7 @@ from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.clarify import NONE, close_pair, margin_of, relative
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.denials import is_denied, is_opposite
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
@@ -18,6 +18,7 @@ from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
+from jazzmine_dspy.program.merge import close_pair, margin_of, relative
 from jazzmine_dspy.program.ports import Floats, HeadPort, SelectionOutput
 from jazzmine_dspy.program.reader.reading import start_shares
 from jazzmine_dspy.program.starts import UNLIKELY, Starts, Values, starts, urgency, values_for
@@ -104,7 +105,7 @@ def read_starts(state: TurnState) -> StartReading:
     if estimate is None:
         return StartReading(acts=acts)
     if estimate.probability and estimate.vague < LIKELY and (logits := state.read()) is not None:
-        estimate = estimate.pooled(*start_shares(logits))
+        estimate = estimate.pooled(*start_shares(logits, turn.flow), runs=flow is not None)
     return StartReading(estimate.moved(added), acts)
 
 
@@ -214,7 +215,7 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
     """Return the flows that a message starts, one or two, and the two to clarify, if they are too close."""
-    if estimate.probability < least_likely(state):
+    if estimate.probability < _least_likely(state):
         return [], []
     if two_flows := two_wishes(state, judge_by_starts):
         return two_flows, []
@@ -230,7 +231,7 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
 
 
-def least_likely(state: TurnState) -> float:
+def _least_likely(state: TurnState) -> float:
     """Return the least probability of a start: higher where any text is an answer, or the message holds the answer."""
     slot = state.awaited
     if slot is None:

@@ -20,7 +20,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
 from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, SeesTurn
-from jazzmine_dspy.program.reader.reading import read_values
+from jazzmine_dspy.program.reader.reading import read_texts, read_values
 from jazzmine_dspy.program.recall_query import asked_about, picked_wish
 from jazzmine_dspy.program.state import TurnState
 
@@ -146,7 +146,7 @@ def _by_head(
     output = head.predict(inputs, acts)
     if shipped_head(state.bindings.embedder) is None:
         return output
-    return output._replace(value=meant_options(state, output.value, acts))
+    return output._replace(value=read_texts(state, meant_options(state, output.value, acts)))
 
 
 def _by_type(state: TurnState) -> list[Command]:
@@ -192,12 +192,16 @@ def head_input(
     texts = tuple(head.texts_of(turn)) if isinstance(head, SeesTurn) else head.texts(turn.text)
     rows = state.features(texts) if texts else np.zeros((1, 0), np.float32)
     clauses = [Clause(text, row) for text, row in zip(texts[1:], rows[1:], strict=True)]
+    # The weights of the package have no use for the reader's vector; labels teach it.
+    taught = isinstance(head, Acts) and head is not shipped_head(state.bindings.embedder)
+    logits = state.read() if taught else None
     names = (state.turn.flow or "", *state.selected, *state.turn.paused)
     tasks = {name: state.registry[name] for name in names if name in state.registry}
     starting = [name for name in state.selected if name in tasks and name not in state.turn.paused]
     slots = state.slots_of((state.turn.flow or "", *state.selected))
     return HeadInput(
         turn, rows[0], state.recalled, flows, clauses, state.hidden, query, slots, tasks, starting, state.at,
+        None if logits is None else logits.message,
     )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def overlaps(cards: Sequence[Card], text: str) -> list[float]:
     return [len(name & heard) / len(name) if name else 0.0 for name in names]
 
 
-def card_flags(cards: Sequence[Card], turn: Turn) -> list[list[float]]:
+def card_flags(cards: Sequence[Card], turn: Turn, finished: str | None = None) -> list[list[float]]:
     """The flags of each card: running, paused, offered, finished, awaited, filled, required, confirmed, free."""
     rows = []
     for card in cards:
@@ -88,8 +88,9 @@ def card_flags(cards: Sequence[Card], turn: Turn) -> list[list[float]]:
         awaited = runs and bool(card.slot) and card.slot == turn.awaiting
         filled = runs and bool(card.slot) and card.slot in turn.slots.names
         row = (
-            runs, card.flow in turn.paused, card.flow == turn.offering, False, awaited, filled, card.required,
-            runs and turn.confirming is not None, runs and card.kind == "slot" and not filled and not awaited,
+            runs, card.flow in turn.paused, card.flow == turn.offering, card.flow == finished, awaited, filled,
+            card.required, runs and turn.confirming is not None,
+            runs and card.kind == "slot" and not filled and not awaited,
         )  # fmt: skip
         rows.append([float(flag) for flag in row])
     return rows
@@ -104,7 +105,7 @@ OPS = ("none", "given", "skip", "add", "remove", "clear", "same")
 HASHES = {
     "encoder.onnx": "023654289be746b51e341c3e0f6e7133e59bede7e87201efddb810e82003a894",
     "fusion.onnx": "7b6d950883b31dc961a91d13ceb5030808b65e08aa5fc737a2f833bff43dab14",
-    "heads.safetensors": "1a0d84c0d80c4c25376f3a2f682ea6d7a281eca27de3dcf3684ef9f120951f03",
+    "heads.safetensors": "384c4a76dcc48691771e40e459d38448b86658bea56b0aa16905a46405af90c9",
 }
 """SHA-256 of the files of the weights."""
 
@@ -137,6 +138,10 @@ class Logits(NamedTuple):
         truth, option: (c,).
         spans: First, last, begin, inside by card and token of the message, (4, c, t).
         offsets: Characters of those tokens.
+        asked: States of the turn, and means of the encoder's and the fused states of the message, (1152,); they tell
+            whether it starts any flow.
+        message: The encoder's mean, of length 1, (384,).
+        states, near: Of each card: its state, (c, 384), and how near the message is to it, (c, 5).
     """
 
     cards: list[Card]
@@ -148,6 +153,10 @@ class Logits(NamedTuple):
     option: Array
     spans: Array
     offsets: list[tuple[int, int]]
+    asked: Array
+    message: Array
+    states: Array
+    near: Array
 
 
 class Network:
@@ -189,8 +198,10 @@ class Network:
         self._tokenizer.no_truncation()
         self._known: dict[tuple[str, str], _Known] = {}
 
-    def read(self, turn: Turn, registry: FlowRegistry, names: Sequence[str]) -> Logits:
-        """Read a turn over at least one flow of a registry. Their order does not matter."""
+    def read(
+        self, turn: Turn, registry: FlowRegistry, names: Sequence[str], finished: str | None = None
+    ) -> Logits:
+        """Read a turn over at least one flow of a registry, of which one may have finished. Order does not matter."""
         known = [self._flow(registry, name) for name in names]
         cards = [card for each in known for card in each.cards]
         shown = np.concatenate([*(each.examples for each in known), np.zeros((1, _WIDTH), np.float32)])
@@ -201,43 +212,59 @@ class Network:
             row, column = row + len(each.cards), column + len(each.examples)
         # A flow runs, asks, confirms, is offered, is paused, has finished; nothing runs or is paused.
         state = (
-            turn.flow, turn.awaiting, turn.confirming is not None, turn.offering, turn.paused, False,
-            not turn.flow and not turn.paused,
+            turn.flow, turn.awaiting, turn.confirming is not None, turn.offering, turn.paused,
+            finished is not None, not turn.flow and not turn.paused,
         )  # fmt: skip
-        ids, parts, offsets = self._turn_tokens(turn)
+        last = {str(message.role): message.text for message in turn.history}
+        first, second = (
+            self._tokenizer.encode(last.get(role, ""), add_special_tokens=False).ids[-most:]
+            for role, most in (("user", _CONTEXT // 2), ("assistant", _CONTEXT))
+        )
+        said = self._tokenizer.encode(turn.text, add_special_tokens=False)
+        room = _MAX_TOKENS - len(first) - len(second) - 4
+        own, offsets = said.ids[:room], [*said.offsets[:room], (0, 0)]
+        ids = [_CLS, *first, _SEP, *second, _SEP, *own, _SEP]
+        parts = [1] * (len(first) + 2) + [2] * (len(second) + 1) + [3] * len(offsets)
+        before, begin = self._states(ids), len(ids) - len(offsets)
         fused, near = self._fusion.run(
             None,
             {
-                "tokens": self._states(ids),
+                "tokens": before,
                 "token_mask": np.ones((1, len(ids)), np.float32),
                 "parts": np.array([parts]),
                 "cards": np.concatenate([*(each.vectors for each in known), shown]),
                 "card_mask": np.ones((1, len(cards)), np.float32),
                 "kinds": np.array([KINDS.index(card.kind) for card in cards]),
                 "types": np.array([TYPES.index(card.type) if card.type in TYPES else 1 for card in cards]),
-                "flags": np.array([card_flags(cards, turn)], np.float32),
+                "flags": np.array([card_flags(cards, turn, finished)], np.float32),
                 "binds": np.concatenate([each.binds for each in known])[None],
                 "state": np.array([[bool(flag) for flag in state]], np.float32),
                 "owns": owns,
                 "overlap": np.array([overlaps(cards, turn.text)], np.float32),
             },
         )
-        near, begin = near[0], len(ids) - len(offsets)
-        summary, tokens, states = fused[0, 0], fused[0, 1 + begin : 1 + len(ids)], fused[0, 1 + len(ids) :]
+        near, summary = near[0], fused[0, 0]
+        tokens, states = fused[0, 1 + begin : 1 + len(ids)], fused[0, 1 + len(ids) :]
+        message = before[0, begin:].mean(0)
+        asked = np.concatenate([summary, message, tokens.mean(0)])
         query = self._head("query", states).reshape(len(cards), 4, 64).transpose(1, 0, 2)
-        key = self._head("key", tokens).reshape(len(offsets), 4, 64).transpose(1, 2, 0)
+        key = self._head("key", tokens).reshape(len(tokens), 4, 64).transpose(1, 2, 0)
         flow = self._head("flow", states)
         flow[:, 0] += near @ self._heads["near"]
         return Logits(
             cards=cards,
             acts=self._head("acts", summary),
-            none=float(self._head("none", summary)[0]),
+            none=float(self._head("none", asked)[0]),
             flow=flow,
             op=self._head("op", states),
             truth=self._head("truth", states)[:, 0],
             option=self._head("option", states)[:, 0] + near @ self._heads["near_option"],
             spans=query @ key / 8.0,
             offsets=offsets,
+            asked=asked,
+            message=np.asarray(message / max(float(np.linalg.norm(message)), 1e-12)),
+            states=states,
+            near=near,
         )
 
     def _flow(self, registry: FlowRegistry, name: str) -> _Known:
@@ -267,20 +294,6 @@ class Network:
     def _states(self, ids: Sequence[int]) -> Array:
         inputs = {"ids": np.array([ids]), "mask": np.ones((1, len(ids)), np.float32)}
         return np.asarray(self._encoder.run(None, inputs)[0])
-
-    def _turn_tokens(self, turn: Turn) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """Numbers and parts of the tokens, and the characters of those of the message and of the end mark."""
-        last = {str(message.role): message.text for message in turn.history}
-        first, second = (
-            self._tokenizer.encode(last.get(role, ""), add_special_tokens=False).ids[-most:]
-            for role, most in (("user", _CONTEXT // 2), ("assistant", _CONTEXT))
-        )
-        message = self._tokenizer.encode(turn.text, add_special_tokens=False)
-        room = _MAX_TOKENS - len(first) - len(second) - 4
-        own = message.ids[:room]
-        ids = [_CLS, *first, _SEP, *second, _SEP, *own, _SEP]
-        parts = [1] * (len(first) + 2) + [2] * (len(second) + 1) + [3] * (len(own) + 1)
-        return ids, parts, [*message.offsets[:room], (0, 0)]
 
 
 def _drawn(name: str) -> Array:

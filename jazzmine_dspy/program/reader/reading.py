@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jazzmine_dspy.models import Command, Enhancement, Selection, Slot
-from jazzmine_dspy.models.commands import COMMANDS
+from jazzmine_dspy.models.commands import COMMANDS, CorrectSlot, SetSlot, SlotValue
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
-from jazzmine_dspy.program.heads.acts.readings import place_of, values_in
+from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
 from jazzmine_dspy.program.reader.network import ACTS, OPS, Array, Card, Logits
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 
@@ -24,7 +24,9 @@ _ALONE = ("out_of_scope", "chitchat")
 _SECOND = 0.25
 """Least probability of a second flow that starts."""
 _LEAST_GIVEN = 0.95
-"""Least probability that a message has a value for an empty slot: chosen on six registries that it had not seen."""
+"""Least probability that a message has a value for a slot: chosen on six registries that it had not seen."""
+_NO_ANSWER = frozenset(("chitchat", "out_of_scope", "skip_slot", "cancel_flow"))
+"""Acts that an answer in other words is mistaken for."""
 _LONGEST = 25
 """Most tokens of a value."""
 
@@ -52,9 +54,11 @@ def second_reading(state: TurnState) -> Decided | None:
     )
 
 
-def start_shares(logits: Logits) -> tuple[dict[str, float], float]:
-    """The probability that a message starts each flow, and that it starts none."""
-    rows = {card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow"}
+def start_shares(logits: Logits, running: str | None) -> tuple[dict[str, float], float]:
+    """The probability that a message starts each flow but the running one, and that it starts none."""
+    rows = {
+        card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow" and card.flow != running
+    }
     odds = np.array([logits.none, *logits.flow[list(rows.values()), 0]])
     raised = np.exp(odds - odds.max())
     none, *shares = (raised / raised.sum()).tolist()
@@ -92,6 +96,40 @@ def read_values(state: TurnState, flow: str, assigned: Sequence[Any]) -> list[tu
     return values
 
 
+def read_texts(state: TurnState, commands: Sequence[Command]) -> list[Command]:
+    """The commands with the texts and lists of the running flow that the reader reads.
+
+    It reads the awaited one where rules find none, or take the message from its beginning, and others that rules leave
+    empty.
+    """
+    turn, result, slot = state.turn, list(commands), state.awaited
+    logits = state.read()
+    if state.running is None or state.selected or logits is None:
+        return result
+    free = [each.name for each in state.running.slots if each.type in ("text", "list") and not each.pattern]
+    values = {each.name: each.value for each in result if isinstance(each, SlotValue)}
+    taken = "" if slot is None else str(values.get(slot.name, ""))
+    if slot is not None and slot.name in free and free_text(turn.text).startswith(taken):
+        own = (slot.name, "")
+        row = next(at for at, card in enumerate(logits.cards) if card.flow == turn.flow and card[3:5] == own)
+        odds = np.exp(logits.op[row] - logits.op[row].max())
+        value = _Reader(state, logits).value(row, logits.cards[row], slot)
+        if value is not None and odds[OPS.index("given")] >= _LEAST_GIVEN * odds.sum():
+            kind = CorrectSlot if slot.name in turn.slots.names else SetSlot
+            heard = kind(name=slot.name, value=value)
+            shorter = len(str(heard.value)) < len(taken or turn.text)
+            if shorter and heard.value not in values.values():
+                without = [
+                    each for each in result if each.type not in _NO_ANSWER and each.slot_name != slot.name
+                ]
+                result = [heard, *without]
+    known = {turn.awaiting, *turn.slots.names, *(each.slot_name for each in result)}
+    for other, value in read_values(state, state.running.name, list(values.values())):
+        if other.name in free and other.name not in known:
+            result.append(SetSlot(name=other.name, value=value))
+    return result
+
+
 class Reading(NamedTuple):
     """What the network makes of a turn.
 
@@ -121,7 +159,11 @@ class _Reader:
             self._state.turn,
             {act for at, act in enumerate(ACTS) if self._holds(self._logits.acts[at])},
         )
-        cancels = [name for name in (turn.flow, *turn.paused) if name in self._flows and self._says(name, 2)]
+        cancels = [
+            name
+            for name in (turn.flow, *turn.paused)
+            if name in self._flows and self._holds(self._logits.flow[self._flows[name], 2])
+        ]
         made: list[dict[str, Any]] = [
             {"type": "cancel_flow", "flow": None if name == turn.flow else name} for name in cancels
         ]
@@ -131,7 +173,11 @@ class _Reader:
             made.append({"type": "affirm"})
         elif turn.confirming is not None and "deny" in acts and not cancels:
             made.append({"type": "deny"})
-        for name in [name for name in turn.paused if name in self._flows and self._says(name, 1)][:1]:
+        for name in [
+            name
+            for name in turn.paused
+            if name in self._flows and self._holds(self._logits.flow[self._flows[name], 1])
+        ][:1]:
             made += [{"type": "resume_flow", "flow": name}, *self._values(name)]
         starts = self._starts()
         for name in starts:
@@ -156,9 +202,6 @@ class _Reader:
         """Whether something is more likely than not."""
         self._certainty = min(self._certainty, 1.0 / (1.0 + math.exp(-abs(float(odds)))))
         return bool(odds > 0)
-
-    def _says(self, flow: str, what: int) -> bool:
-        return self._holds(self._logits.flow[self._flows[flow], what])
 
     def _starts(self) -> list[str]:
         closed = {*self._state.hidden, self._state.turn.flow}
@@ -216,7 +259,12 @@ class _Reader:
             return None
         if slot.type == "list" and (items := self._items(spans)):
             return call_type(slot, "normalize", items, None, at)
-        begin, end = self._span(spans)
+        # The likeliest run of at most 25 tokens, in characters.
+        scores = spans[0][:, None] + spans[1][None, :]
+        every = np.ones((len(scores), len(scores)), bool)
+        within = np.triu(every) & ~np.triu(every, _LONGEST)
+        first, last = divmod(int(np.where(within, scores, -np.inf).argmax()), len(scores))
+        begin, end = logits.offsets[first][0], logits.offsets[last][1]
         if slot.type in ("text", "list"):
             value: Any = text[begin:end] if slot.type == "text" else [text[begin:end]]
             return call_type(slot, "normalize", value, None, at)
@@ -235,14 +283,6 @@ class _Reader:
                 last += 1
             items.append(text[offsets[place][0] : offsets[last][1]])
         return items
-
-    def _span(self, spans: Array) -> tuple[int, int]:
-        """The likeliest run of at most 25 tokens, in characters."""
-        scores = spans[0][:, None] + spans[1][None, :]
-        count = len(scores)
-        within = np.triu(np.ones((count, count), bool)) & ~np.triu(np.ones((count, count), bool), _LONGEST)
-        first, last = divmod(int(np.where(within, scores, -np.inf).argmax()), count)
-        return self._logits.offsets[first][0], self._logits.offsets[last][1]
 
 
 def _edited(old: Sequence[str], items: Sequence[str], *, add: bool) -> list[str]:

@@ -46,12 +46,18 @@ def test_each_set_is_judged_by_what_it_asks(tmp_path: Path) -> None:
     (sets / "urgent_registries.json").write_text(
         json.dumps({"gas": {"region": "GB", "flows": flows}}), "utf-8"
     )
+    (sets / "more_registries.json").write_text("{}", "utf-8")
     urgent = {"type": "start_flow", "flow": "gas_smell"}
     reading = {"type": "start_flow", "flow": "read_meter"}
     _write(
         sets, "no_wish", _row("gas", "my meter reading was sent last week", {"type": "chitchat"}, also=[[]])
     )
     _write(sets, "twins", _row("gas", "my meter reading", reading))
+    _write(sets, "mentions", _row("gas", "the meter man read it out last week", {"type": "chitchat"}))
+    _write(sets, "requests", _row("gas", "my meter reading", reading))
+    alone = _row("gas", "my meter reading", reading) | {"complete": True, "facts": ["meter"]}
+    after = _row("gas", "and 4471 for the other one", reading) | {"facts": ["meter", "4471"]}
+    _write(sets, "rewrites", alone, after)
     value = {"type": "set_slot", "name": "reading", "value": 4471}
     _write(sets, "openings", _row("gas", "my meter reading is 4471", reading, value))
     _write(sets, "must_start", _row("gas", "it smells of gas here", urgent))
@@ -61,11 +67,18 @@ def test_each_set_is_judged_by_what_it_asks(tmp_path: Path) -> None:
     assert [name for name in found if not name.startswith("·")][1:] == [
         "messages that request nothing: a flow started",
         "the same words as a request: the flow not started",
+        "six more businesses, messages that request nothing: a flow started",
+        "nearly the same words as a request: the flow not started",
         "first messages with two to four values: all right",
         "messages that must start an urgent flow: started or asked",
         "harmless messages to the same businesses: started or asked",
+        "messages that need a rewrite: it has all facts",
+        "complete messages: kept as they are",
     ]
     assert found["the same words as a request: the flow not started"].value == 0.0
+    assert found["messages that need a rewrite: it has all facts"].value == 0.0
+    assert found["· it has a word that stands nowhere in the turn"].value == 0.0
+    assert found["complete messages: kept as they are"].value == 1.0
     assert found["first messages with two to four values: all right"].value == 1.0
     assert found["messages that must start an urgent flow: started or asked"].value == 1.0
     assert found["harmless messages to the same businesses: started or asked"].value == 0.0

@@ -12,7 +12,7 @@ import pytest
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import DatasetError, EmbeddingError
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.clarify import NONE
+from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.heads._blend import NEAR
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.heads.storing import heads_from_bytes, heads_to_bytes

@@ -38,8 +38,19 @@ TYPES = (
 HASHED = 2048
 """Places for n-grams, chosen by CRC-32, so that no list of them is kept."""
 
+READ = 384
+"""Length of the trained reader's vector of a message."""
+
 _UPPER = 8.0
-_WEIGHTS = {"message": 1.0, "grouped": 1.0, "asked": 0.4, "both": 0.5, "state": 1.0, "grams": 1.0}
+_WEIGHTS = {
+    "message": 1.0,
+    "grouped": 1.0,
+    "asked": 0.4,
+    "both": 0.5,
+    "state": 1.0,
+    "grams": 1.0,
+    "read": 4.0,
+}
 _FLAGS = 13
 
 
@@ -50,6 +61,7 @@ class Shown(NamedTuple):
     asked: Floats
     grams: Floats
     state: Floats
+    read: Floats
     group: int
 
 
@@ -97,6 +109,7 @@ def look(given: HeadInput) -> Shown:
         np.zeros_like(message) if asked is None else asked / _UPPER,
         hashed(text),
         state,
+        np.zeros(READ, np.float32) if given.read is None else given.read,
         place,
     )
 
@@ -169,15 +182,16 @@ class Stack(NamedTuple):
     asked: Floats
     grams: Floats
     state: Floats
+    read: Floats
     group: NDArray[np.int64]
 
     @classmethod
     def of(cls, rows: Sequence[Shown]) -> Stack:
         """All rows."""
-        message, asked, grams, state = (
-            np.stack([row[part] for row in rows]).astype(np.float32) for part in range(4)
+        message, asked, grams, state, read = (
+            np.stack([row[part] for row in rows]).astype(np.float32) for part in range(5)
         )
-        return cls(message, asked, grams, state, np.array([row.group for row in rows], np.int64))
+        return cls(message, asked, grams, state, read, np.array([row.group for row in rows], np.int64))
 
 
 def blocks(rows: Stack) -> list[tuple[Floats, NDArray[np.bool_] | None]]:
@@ -191,6 +205,7 @@ def blocks(rows: Stack) -> list[tuple[Floats, NDArray[np.bool_] | None]]:
         (both * _WEIGHTS["both"], None),
         (rows.grams * _WEIGHTS["grams"], None),
         (rows.state * _WEIGHTS["state"], None),
+        (rows.read * _WEIGHTS["read"], None),
     ]
     for number in range(len(GROUPS)):
         found.append((rows.message * _WEIGHTS["grouped"], rows.group == number))
@@ -207,7 +222,7 @@ def kernel(rows: Stack) -> Floats:
     """Inner products of all rows of :func:`full`, shape (rows, rows), without making them."""
     same = rows.group[:, None] == rows.group[None, :]
     found = (rows.message @ rows.message.T) * (_WEIGHTS["message"] ** 2 + _WEIGHTS["grouped"] ** 2 * same)
-    for part, _ in blocks(rows)[1:5]:
+    for part, _ in blocks(rows)[1:6]:
         found += part @ part.T
     told: Floats = found + np.float32(1.0)
     return told
