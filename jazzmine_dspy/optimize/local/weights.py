@@ -35,7 +35,7 @@ from jazzmine_dspy.program.turn import TurnProgram
 def head_example(program: TurnProgram, example: Example) -> HeadExample[list[Command]]:
     """A labelled turn as training example of the head."""
     turn, flows = example.turn, example.labels.flows or ()
-    state = program.read(turn).with_selected(flows)
+    state = program.read(turn, (example.conversation_id,)).with_selected(flows)
     commands = [command for command in example.labels.commands or () if command.understood]
     given = head_input(_UNTRAINED, state, state.choosable, rewritten=False)
     return HeadExample(given, commands, example.conversation_id, tuple(flows))
