@@ -44,7 +44,7 @@ HIDDEN, FINISHED = 0.12, 0.35
 """Share of openings without their flow, and of other turns after a finished flow."""
 WEIGHTS = {"drawn": 1.0, "pairs": 2.0, "recorded": 2.0}
 EPOCHS, ROWS, RATE, PENALTY = 10, 256, 1e-3, 1e-2
-WORKERS = 2
+WORKERS, WIDTH = 2, 1152
 SLOT = ("name", "type", "description", "options", "required")
 CLOSINGS = ("Done.", "Done: {}. Is there anything else I can do for you?", "That is done. Anything else?", "")
 
@@ -176,13 +176,11 @@ def padded(rows: list[Row]) -> tuple[Tensor, ...]:
 
 
 def fit(heads: dict[str, Any], rows: list[Row]) -> dict[str, Any]:
-    """Moves the heads by gradient descent from where they are; the new columns of `none` start at zero."""
+    """Moves the heads by gradient descent from where they are."""
     torch.manual_seed(0)
     asked, flows, near, absent, targets, weights = padded(rows)
-    old = torch.from_numpy(heads["none.weight"])
-    none = torch.cat([old, torch.zeros(1, asked.shape[1] - old.shape[1])], 1)
     values = [
-        none, torch.from_numpy(heads["none.bias"]), torch.from_numpy(heads["flow.weight"][:1].copy()),
+        torch.from_numpy(heads["none.weight"]), torch.from_numpy(heads["none.bias"]), torch.from_numpy(heads["flow.weight"][:1].copy()),
         torch.from_numpy(heads["flow.bias"][:1].copy()), torch.from_numpy(heads["near"]),
     ]  # fmt: skip
     moved = [torch.zeros_like(value, requires_grad=True) for value in values]
@@ -213,11 +211,15 @@ def main() -> None:
         "--recorded", required=True, help="file of recorded registries, as recorded.py writes it"
     )
     options = parser.parse_args()
+    path = options.folder / "heads.safetensors"
+    heads = load(path.read_bytes())
+    missing = WIDTH - heads["none.weight"].shape[1]
+    heads["none.weight"] = np.pad(heads["none.weight"], ((0, 0), (0, missing)))
+    path.write_bytes(save(heads))
     with ProcessPoolExecutor(WORKERS) as pool:
         tasks = [pool.submit(rows_of, options.folder, options.recorded, part) for part in range(WORKERS)]
         rows = [row for task in tasks for row in task.result()]
-    path = options.folder / "heads.safetensors"
-    path.write_bytes(save(fit(load(path.read_bytes()), rows)))
+    path.write_bytes(save(fit(heads, rows)))
     print(f"{len(rows):,} turns; {hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}")
 
 
