@@ -180,7 +180,8 @@ def fit(heads: dict[str, Any], rows: list[Row]) -> dict[str, Any]:
     torch.manual_seed(0)
     asked, flows, near, absent, targets, weights = padded(rows)
     values = [
-        torch.from_numpy(heads["none.weight"]), torch.from_numpy(heads["none.bias"]), torch.from_numpy(heads["flow.weight"][:1].copy()),
+        torch.from_numpy(heads["none.weight"]), torch.from_numpy(heads["none.bias"]),
+        torch.from_numpy(heads["flow.weight"][:1].copy()),
         torch.from_numpy(heads["flow.bias"][:1].copy()), torch.from_numpy(heads["near"]),
     ]  # fmt: skip
     moved = [torch.zeros_like(value, requires_grad=True) for value in values]
