@@ -12,10 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jazzmine_dspy.models import Flow, ReadingContext, Turn
+from jazzmine_dspy.models import Flow, FlowRegistry, ReadingContext, Turn
+from jazzmine_dspy.program.clauses import NONE
+from jazzmine_dspy.program.denials import undoes
 from jazzmine_dspy.program.heads.acts.compose import takes_up
 from jazzmine_dspy.program.heads.acts.named import named_texts
 from jazzmine_dspy.program.heads.acts.readings import values_in
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 
 FILE = "starts.json"
@@ -49,9 +52,19 @@ _LEAST = 1e-3
 _FAR = 1e-4
 """Least probability of a flow when two estimates are pooled."""
 _BY_READER = {"idle": 0.65, "busy": 0.5}
-"""Weight of the reader's probability that any flow starts; chosen on six registries that it had not seen."""
+"""Weight of the reader's probability that any flow starts; chosen on six registries that it had not seen, and
+on pairs of a mention and a request."""
 _VAGUE = frozenset(("text", "list", "boolean", "number"))
 """Types whose values do not show which flow a message starts."""
+
+
+TOO_CLOSE = "two flows are too close to choose between"
+"""The reason of a selection that asks which of two flows is meant."""
+
+
+NEAR = {"fallback": 0.05, "local": 0.1}
+"""Least margins, by source, for a flow that needs a confirmation or undoes something; a policy can only raise them.
+For recall scores, a share of the better score; for the others, a difference of probabilities."""
 
 
 class Starts(NamedTuple):
@@ -259,3 +272,48 @@ def urgency(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _odds(share: float) -> float:
     return float(np.log(max(share, _LEAST) / max(1.0 - share, _LEAST)))
+
+
+def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRegistry) -> float:
+    """The margin under which two flows are too close: the policy's, and a wider one where the chosen flow destroys.
+
+    Example:
+        >>> from jazzmine_dspy.models import FlowRegistry
+        >>> from jazzmine_dspy.program.policy import Policy
+        >>> flows = FlowRegistry([{"name": "cancel", "description": "Cancel it.", "confirm": "Cancel it?"}])
+        >>> margin_of(Policy(), "local", ["cancel"], flows)
+        0.1
+    """
+    destroys = any(name in registry and (registry[name].confirm or undoes(registry[name])) for name in chosen)
+    return max(policy.clarify.get(kind, 0.0), NEAR.get(kind, 0.0) if destroys else 0.0)
+
+
+def close_pair(ranking: Sequence[tuple[str, float]], chosen: Sequence[str], margin: float) -> list[str]:
+    """The two best flows where they are nearer to each other than a margin; none where nothing is to be asked.
+
+    Asked is only where one flow was chosen, and it is one of the two: several wishes, or none, are no doubt between
+    two flows.
+
+    Args:
+        ranking: Flows with probabilities or scores, best first; "none" among them does not count.
+        chosen: The flows that would be chosen without asking.
+        margin: Asked is where the first is ahead of the second by less than this.
+
+    Example:
+        >>> close_pair([("refund", 0.48), ("cancel", 0.44), ("none", 0.08)], ["refund"], 0.1)
+        ['refund', 'cancel']
+        >>> close_pair([("refund", 0.9), ("cancel", 0.02)], ["refund"], 0.1)
+        []
+    """
+    best = [(name, score) for name, score in ranking if name != NONE][:2]
+    if margin <= 0 or len(best) < 2 or len(chosen) != 1:
+        return []
+    (first, high), (second, low) = best
+    return [first, second] if chosen[0] in (first, second) and high - low < margin else []
+
+
+def relative(candidates: Sequence[Recalled]) -> list[tuple[str, float]]:
+    """Recall scores as shares of the best one, best first, so that a margin means the same for every query."""
+    ordered = sorted(candidates, key=lambda one: -one.score)
+    top = ordered[0].score if ordered else 0.0
+    return [(one.name, one.score / top) for one in ordered] if top > 0 else []

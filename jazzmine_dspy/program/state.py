@@ -63,7 +63,7 @@ class TurnState:
         recalled: The flows that recall found, best first.
         recall_failure: Why recall failed, or what replaced it; empty if it answered.
         selected: Flows whose slots may be filled, in order.
-        read_failures: Why the trained reader failed, once for each text that it could not read.
+        read_failures: Why the trained reader, or the recall for it, failed; once for each text.
     """
 
     turn: Turn
@@ -116,13 +116,13 @@ class TurnState:
     def _finished(self) -> str | None:
         """The flow that the user's earlier messages were about; None at first, and while one runs or waits."""
         turn = self.turn
-        if turn.load == "busy" or turn.paused or turn.offering or not turn.begun:
+        if turn.load == "busy" or turn.paused or turn.offering or not turn.begun or not self.recalled:
             return None
         said = [one.text for one in turn.history if one.role is MessageRole.USER]
         try:
             found, _ = self._recall("\n".join(said[-_EARLIER:]), ())
-        except Exception:
-            # Recall for the message itself tells what fails.
+        except Exception as error:
+            self.read_failures.append(f"recall of earlier messages: {format_error(error)}")
             return None
         return found[0].name if found else None
 

@@ -10,9 +10,10 @@ import pytest
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.program.acts import picked
-from jazzmine_dspy.program.merge import close_pair, flow_mode, margin_of, relative
+from jazzmine_dspy.program.merge import flow_mode
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
+from jazzmine_dspy.program.starts import close_pair, margin_of, relative
 from jazzmine_dspy.program.turn import TurnProgram
 
 Make = Callable[..., Any]

@@ -148,9 +148,10 @@ class Drawer(States):
                 str(e) for e in self.domain.flows[flow].get("examples") or []
             ]
             self.shown[flow] = self.rng.sample(said, min(len(said) // 3, self.rng.randint(0, 4)))
-        return {flow: [self._filled(text, flow) for text in texts] for flow, texts in self.shown.items()}
+        return {flow: [self.filled(text, flow) for text in texts] for flow, texts in self.shown.items()}
 
-    def _filled(self, wording: str, flow: str) -> str:
+    def filled(self, wording: str, flow: str) -> str:
+        """A wording with values."""
         probe = Drawn(self.domain.name, "example")
         self._fill(probe, wording, flow)
         return probe.text

@@ -52,7 +52,7 @@ CLOSINGS = ("Done.", "Done: {}. Is there anything else I can do for you?", "That
 class Row(NamedTuple):
     """States of one turn: for `none` (1152,), of its flows (f, 384) and (f, 5), which of them start, and its weight."""
 
-    asked: Any
+    starting: Any
     flows: Any
     near: Any
     starts: list[bool]
@@ -85,7 +85,7 @@ def row_of(
     rows = [at for at, card in enumerate(read.cards) if card.kind == "flow" and card.flow != drawn.flow]
     starts = [read.cards[at].flow in drawn.starts for at in rows]
     return Row(
-        read.asked.astype(np.float16),
+        read.starting.astype(np.float16),
         read.states[rows].astype(np.float16),
         read.near[rows],
         starts,
@@ -111,7 +111,7 @@ def after(drawn: Drawn, drawer: Drawer, rng: random.Random) -> None:
     if drawn.finished is not None:
         flow = drawn.finished[0]
         wordings = drawer.domain.wordings(flow, "open")
-        request = drawer._filled(rng.choice(wordings), flow) if wordings else ""
+        request = drawer.filled(rng.choice(wordings), flow) if wordings else ""
         drawn.previous = rng.choice([request, request, "yes", "yes please", ""])
         drawn.assistant = rng.choice(CLOSINGS).format(flow.replace("_", " "))
 
@@ -171,14 +171,14 @@ def padded(rows: list[Row]) -> tuple[Tensor, ...]:
         absent[at, : count + 1] = False
         targets[at, 1 : count + 1] = torch.tensor(row.starts, dtype=torch.float32)
     targets[:, 0] = (targets.sum(1) == 0).float()
-    asked = torch.from_numpy(np.stack([row.asked for row in rows]).astype(np.float32))
-    return asked, flows, near, absent, targets, torch.tensor([row.weight for row in rows])
+    starting = torch.from_numpy(np.stack([row.starting for row in rows]).astype(np.float32))
+    return starting, flows, near, absent, targets, torch.tensor([row.weight for row in rows])
 
 
 def fit(heads: dict[str, Any], rows: list[Row]) -> dict[str, Any]:
     """Moves the heads by gradient descent from where they are."""
     torch.manual_seed(0)
-    asked, flows, near, absent, targets, weights = padded(rows)
+    starting, flows, near, absent, targets, weights = padded(rows)
     values = [
         torch.from_numpy(heads["none.weight"]), torch.from_numpy(heads["none.bias"]),
         torch.from_numpy(heads["flow.weight"][:1].copy()),
@@ -190,7 +190,7 @@ def fit(heads: dict[str, Any], rows: list[Row]) -> dict[str, Any]:
     for _ in range(EPOCHS):
         for batch in torch.randperm(len(rows)).split(ROWS):
             w, b, fw, fb, n = (value + move for value, move in zip(values, moved, strict=True))
-            odds = torch.cat([asked[batch] @ w.T + b, flows[batch] @ fw[0] + fb + near[batch] @ n], 1)
+            odds = torch.cat([starting[batch] @ w.T + b, flows[batch] @ fw[0] + fb + near[batch] @ n], 1)
             shares = odds.masked_fill(absent[batch], -1e4).log_softmax(1)
             loss = -(shares * targets[batch]).sum(1) / targets[batch].sum(1) * weights[batch]
             optimizer.zero_grad()

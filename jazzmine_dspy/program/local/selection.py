@@ -22,9 +22,9 @@ from jazzmine_dspy.program.local.starting import (
     two_wishes,
 )
 from jazzmine_dspy.program.local.understanding import Closed, check_share, head_input
-from jazzmine_dspy.program.merge import TOO_CLOSE, close_pair, margin_of, relative, selection_of
+from jazzmine_dspy.program.merge import flow_mode
 from jazzmine_dspy.program.ports import HeadPort, SelectionOutput
-from jazzmine_dspy.program.starts import Starts
+from jazzmine_dspy.program.starts import TOO_CLOSE, Starts, close_pair, margin_of, relative
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 
 _SURE = 0.98
@@ -222,3 +222,8 @@ def rank_candidates(
             ranked[name] = by_name.get(name, Recalled(name, 0.0))._replace(score=share)
     rest = [one._replace(score=0.0) for one in recalled if one.name not in ranked]
     return [*ranked.values(), *rest][:CANDIDATES]
+
+
+def selection_of(text: str, flows: Sequence[str], reason: str) -> Selection:
+    """A selection of flows, in their order; the text tells how several of them are meant."""
+    return Selection(flows=list(flows), mode=flow_mode(text, flows), reason=reason)

@@ -18,10 +18,19 @@ from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
-from jazzmine_dspy.program.merge import close_pair, margin_of, relative
 from jazzmine_dspy.program.ports import Floats, HeadPort, SelectionOutput
 from jazzmine_dspy.program.reader.reading import start_shares
-from jazzmine_dspy.program.starts import UNLIKELY, Starts, Values, starts, urgency, values_for
+from jazzmine_dspy.program.starts import (
+    UNLIKELY,
+    Starts,
+    Values,
+    close_pair,
+    margin_of,
+    relative,
+    starts,
+    urgency,
+    values_for,
+)
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
 

@@ -101,6 +101,8 @@ Array = NDArray[np.float32]
 ACTS = (
     "affirm", "deny", "ask", "repeat", "restart", "chitchat", "handoff", "out_of_scope", "clarify", "pause",
 )  # fmt: skip
+START, RESUME, CANCEL, ORDER = range(4)
+"""Columns of ``Logits.flow``."""
 OPS = ("none", "given", "skip", "add", "remove", "clear", "same")
 HASHES = {
     "encoder.onnx": "023654289be746b51e341c3e0f6e7133e59bede7e87201efddb810e82003a894",
@@ -133,12 +135,12 @@ class Logits(NamedTuple):
         cards: The cards of the flows.
         acts: Of :data:`ACTS`, (10,).
         none: Of no flow being started.
-        flow: Start, resume, cancel and order of each card, (c, 4).
+        flow: Of each card, (c, 4): whether it starts, resumes, is cancelled, and its place in the order.
         op: Of :data:`OPS`, (c, 7).
         truth, option: (c,).
         spans: First, last, begin, inside by card and token of the message, (4, c, t).
         offsets: Characters of those tokens.
-        asked: States of the turn, and means of the encoder's and the fused states of the message, (1152,); they tell
+        starting: States of the turn, and means of the encoder's and the fused states of the message, (1152,): they tell
             whether it starts any flow.
         message: The encoder's mean, of length 1, (384,).
         states, near: Of each card: its state, (c, 384), and how near the message is to it, (c, 5).
@@ -153,7 +155,7 @@ class Logits(NamedTuple):
     option: Array
     spans: Array
     offsets: list[tuple[int, int]]
-    asked: Array
+    starting: Array
     message: Array
     states: Array
     near: Array
@@ -246,22 +248,22 @@ class Network:
         near, summary = near[0], fused[0, 0]
         tokens, states = fused[0, 1 + begin : 1 + len(ids)], fused[0, 1 + len(ids) :]
         message = before[0, begin:].mean(0)
-        asked = np.concatenate([summary, message, tokens.mean(0)])
+        starting = np.concatenate([summary, message, tokens.mean(0)])
         query = self._head("query", states).reshape(len(cards), 4, 64).transpose(1, 0, 2)
         key = self._head("key", tokens).reshape(len(tokens), 4, 64).transpose(1, 2, 0)
         flow = self._head("flow", states)
-        flow[:, 0] += near @ self._heads["near"]
+        flow[:, START] += near @ self._heads["near"]
         return Logits(
             cards=cards,
             acts=self._head("acts", summary),
-            none=float(self._head("none", asked)[0]),
+            none=float(self._head("none", starting)[0]),
             flow=flow,
             op=self._head("op", states),
             truth=self._head("truth", states)[:, 0],
             option=self._head("option", states)[:, 0] + near @ self._heads["near_option"],
             spans=query @ key / 8.0,
             offsets=offsets,
-            asked=asked,
+            starting=starting,
             message=np.asarray(message / max(float(np.linalg.norm(message)), 1e-12)),
             states=states,
             near=near,

@@ -14,7 +14,7 @@ from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
-from jazzmine_dspy.program.reader.network import ACTS, OPS, Array, Card, Logits
+from jazzmine_dspy.program.reader.network import ACTS, CANCEL, OPS, ORDER, RESUME, START, Array, Card, Logits
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 
 READER = "reader"
@@ -25,8 +25,6 @@ _SECOND = 0.25
 """Least probability of a second flow that starts."""
 _LEAST_GIVEN = 0.95
 """Least probability that a message has a value for a slot: chosen on six registries that it had not seen."""
-_NO_ANSWER = frozenset(("chitchat", "out_of_scope", "skip_slot", "cancel_flow"))
-"""Acts that an answer in other words is mistaken for."""
 _LONGEST = 25
 """Most tokens of a value."""
 
@@ -59,7 +57,7 @@ def start_shares(logits: Logits, running: str | None) -> tuple[dict[str, float],
     rows = {
         card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow" and card.flow != running
     }
-    odds = np.array([logits.none, *logits.flow[list(rows.values()), 0]])
+    odds = np.array([logits.none, *logits.flow[list(rows.values()), START]])
     raised = np.exp(odds - odds.max())
     none, *shares = (raised / raised.sum()).tolist()
     return dict(zip(rows, shares, strict=True)), none
@@ -97,14 +95,14 @@ def read_values(state: TurnState, flow: str, assigned: Sequence[Any]) -> list[tu
 
 
 def read_texts(state: TurnState, commands: Sequence[Command]) -> list[Command]:
-    """The commands with the texts and lists of the running flow that the reader reads.
+    """Return the commands with the texts and lists of the running flow that the reader reads.
 
-    It reads the awaited one where rules find none, or take the message from its beginning, and others that rules leave
-    empty.
+    It replaces the awaited value if rules found none, or took the message from its beginning on, and adds values of
+    empty slots. An open confirmation, a start and a cancellation stay as they are.
     """
     turn, result, slot = state.turn, list(commands), state.awaited
-    logits = state.read()
-    if state.running is None or state.selected or logits is None:
+    stays = state.selected or turn.confirming or any(each.type == "cancel_flow" for each in result)
+    if state.running is None or stays or (logits := state.read()) is None:
         return result
     free = [each.name for each in state.running.slots if each.type in ("text", "list") and not each.pattern]
     values = {each.name: each.value for each in result if isinstance(each, SlotValue)}
@@ -119,10 +117,8 @@ def read_texts(state: TurnState, commands: Sequence[Command]) -> list[Command]:
             heard = kind(name=slot.name, value=value)
             shorter = len(str(heard.value)) < len(taken or turn.text)
             if shorter and heard.value not in values.values():
-                without = [
-                    each for each in result if each.type not in _NO_ANSWER and each.slot_name != slot.name
-                ]
-                result = [heard, *without]
+                rest = [each for each in result if each.type not in _ALONE and each.slot_name != slot.name]
+                result = [heard, *rest]
     known = {turn.awaiting, *turn.slots.names, *(each.slot_name for each in result)}
     for other, value in read_values(state, state.running.name, list(values.values())):
         if other.name in free and other.name not in known:
@@ -162,7 +158,7 @@ class _Reader:
         cancels = [
             name
             for name in (turn.flow, *turn.paused)
-            if name in self._flows and self._holds(self._logits.flow[self._flows[name], 2])
+            if name in self._flows and self._holds(self._logits.flow[self._flows[name], CANCEL])
         ]
         made: list[dict[str, Any]] = [
             {"type": "cancel_flow", "flow": None if name == turn.flow else name} for name in cancels
@@ -176,7 +172,7 @@ class _Reader:
         for name in [
             name
             for name in turn.paused
-            if name in self._flows and self._holds(self._logits.flow[self._flows[name], 1])
+            if name in self._flows and self._holds(self._logits.flow[self._flows[name], RESUME])
         ][:1]:
             made += [{"type": "resume_flow", "flow": name}, *self._values(name)]
         starts = self._starts()
@@ -207,7 +203,7 @@ class _Reader:
         closed = {*self._state.hidden, self._state.turn.flow}
         names = [name for name in self._flows if name not in closed]
         rows = [self._flows[name] for name in names]
-        odds = np.array([self._logits.none, *self._logits.flow[rows, 0]])
+        odds = np.array([self._logits.none, *self._logits.flow[rows, START]])
         shares = np.exp(odds - odds.max())
         shares /= shares.sum()
         best = int(shares.argmax())
@@ -217,13 +213,13 @@ class _Reader:
         chosen = [
             name
             for place, (name, row) in enumerate(zip(names, rows, strict=True), 1)
-            if place == best or (shares[place] > _SECOND and self._logits.flow[row, 0] > 0)
+            if place == best or (shares[place] > _SECOND and self._logits.flow[row, START] > 0)
         ]
-        return sorted(chosen, key=lambda name: -float(self._logits.flow[self._flows[name], 3]))[:3]
+        return sorted(chosen, key=lambda name: -float(self._logits.flow[self._flows[name], ORDER]))[:3]
 
     def _ranked(self) -> list[str]:
         open_flows = [name for name in self._flows if name not in self._state.hidden]
-        return sorted(open_flows, key=lambda name: -float(self._logits.flow[self._flows[name], 0]))
+        return sorted(open_flows, key=lambda name: -float(self._logits.flow[self._flows[name], START]))
 
     def _values(self, flow: str) -> list[dict[str, Any]]:
         turn = self._state.turn

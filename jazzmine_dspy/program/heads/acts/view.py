@@ -42,6 +42,7 @@ READ = 384
 """Length of the trained reader's vector of a message."""
 
 _UPPER = 8.0
+# Of the weights 0, 1.5, 3, 4, 5 and 6 of the reader's vector, those from 3 on were equally good on datasets/support.
 _WEIGHTS = {
     "message": 1.0,
     "grouped": 1.0,
