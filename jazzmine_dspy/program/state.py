@@ -41,7 +41,7 @@ T = TypeVar("T")
 CANDIDATES = 10
 """Number of flows that recall returns and that a decision lists."""
 
-_EARLIER = 4
+_PREVIOUS = 4
 """Number of the user's latest messages that tell what a conversation was about."""
 
 _TWO_DAYS = (dt.date(2026, 3, 4), dt.date(2027, 8, 19))
@@ -114,15 +114,15 @@ class TurnState:
 
     @functools.cached_property
     def _finished(self) -> str | None:
-        """The flow that the user's earlier messages were about; None at first, and while one runs or waits."""
+        """The flow that the user's previous messages were about; None at first, and while one runs or waits."""
         turn = self.turn
         if turn.load == "busy" or turn.paused or turn.offering or not turn.begun or not self.recalled:
             return None
-        said = [one.text for one in turn.history if one.role is MessageRole.USER]
+        texts = [one.text for one in turn.history if one.role is MessageRole.USER]
         try:
-            found, _ = self._recall("\n".join(said[-_EARLIER:]), ())
+            found, _ = self._recall("\n".join(texts[-_PREVIOUS:]), ())
         except Exception as error:
-            self.read_failures.append(f"recall of earlier messages: {format_error(error)}")
+            self.read_failures.append(f"recall of previous messages: {format_error(error)}")
             return None
         return found[0].name if found else None
 

@@ -11,10 +11,12 @@ import pytest
 from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load
 from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.memory.procedural import minilm
+from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models import TurnDecision
-from jazzmine_dspy.models.commands import COMMANDS, SetSlot, StartFlow
-from jazzmine_dspy.models.errors import EmbeddingError
+from jazzmine_dspy.models.commands import COMMANDS, CancelFlow, SetSlot, StartFlow
+from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.models.slot_types.choice import Listing
+from jazzmine_dspy.models.turn import Confirming
 from jazzmine_dspy.program import state as states
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import Decided, Decider
@@ -29,7 +31,7 @@ from jazzmine_dspy.program.reader.network import (
     overlaps,
     shipped_network,
 )
-from jazzmine_dspy.program.reader.reading import READER, second_reading, start_shares
+from jazzmine_dspy.program.reader.reading import READER, read_texts, second_reading, start_shares
 from jazzmine_dspy.program.state import TurnState
 
 CAMPSITE = Path(__file__).resolve().parents[2] / "eval" / "suites" / "practice" / "campsite.yaml"
@@ -232,6 +234,37 @@ def test_a_message_that_only_goes_on_starts_the_finished_task_again() -> None:
     assert running is not None
     again, less = (start_shares(each, None)[0]["rent_board"] for each in (finished, running))
     assert again > 0.9 > less
+
+
+@pytest.mark.row("C6")
+def test_a_failed_recall_of_previous_messages_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = program(name="local")
+    recall = FlowIndex.recall
+
+    def fails(index: FlowIndex, query: str, **settings: Any) -> Any:
+        if query == "rent a board for 3 hours":
+            raise MemoryUnavailableError("The index is away")
+        return recall(index, query, **settings)
+
+    monkeypatch.setattr(FlowIndex, "recall", fails)
+    history = [{"role": "user", "text": "rent a board for 3 hours"}]
+    decision = made.decide(Turn(text="I would like to book a surf lesson", history=history))  # type: ignore[arg-type]
+    assert decision.commands[0] == StartFlow(flow="book_lesson")
+    assert decision.degraded
+    assert "recall of previous messages: " in str(decision.stages["understand"].cause)
+
+
+@pytest.mark.row("C1", "U6", "U19")
+def test_a_text_is_read_only_where_the_task_goes_on() -> None:
+    made = load("base", flows=CLINIC, lm=None)
+    asked = [{"role": "assistant", "text": "What is your animal's name?"}]
+    turn = Turn(text="its Biscuit", flow="book_appointment", awaiting="pet", status="collecting_slots",
+                history=asked)  # type: ignore[arg-type]  # fmt: skip
+    assert read_texts(made.read(turn), []) == [SetSlot(name="pet", value="Biscuit")]
+    confirming = turn.model_copy(update={"confirming": Confirming(action="Book it?")})
+    assert read_texts(made.read(confirming), []) == []
+    assert read_texts(made.read(turn), [CancelFlow()]) == [CancelFlow()]
+    assert read_texts(made.read(turn).with_selected(["cancel_appointment"]), []) == []
 
 
 @pytest.mark.row("C3")

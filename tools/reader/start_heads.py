@@ -95,11 +95,11 @@ def row_of(
 
 def turn_of(drawn: Drawn) -> Turn:
     """A drawn turn as the package has it."""
-    said = (("user", drawn.previous), ("assistant", drawn.assistant))
+    messages = (("user", drawn.previous), ("assistant", drawn.assistant))
     return Turn(
         text=drawn.text, flow=drawn.flow, awaiting=drawn.awaiting, slots=dict(drawn.filled), paused=tuple(drawn.paused),
         offering=drawn.offering, confirming={"action": drawn.flow, "flow": drawn.flow} if drawn.confirming else None,
-        history=[{"role": role, "text": text} for role, text in said if text],
+        history=[{"role": role, "text": text} for role, text in messages if text],
     )  # fmt: skip
 
 

@@ -217,14 +217,14 @@ class Network:
             turn.flow, turn.awaiting, turn.confirming is not None, turn.offering, turn.paused,
             finished is not None, not turn.flow and not turn.paused,
         )  # fmt: skip
-        last = {str(message.role): message.text for message in turn.history}
+        last = {str(each.role): each.text for each in turn.history}
         first, second = (
             self._tokenizer.encode(last.get(role, ""), add_special_tokens=False).ids[-most:]
             for role, most in (("user", _CONTEXT // 2), ("assistant", _CONTEXT))
         )
-        said = self._tokenizer.encode(turn.text, add_special_tokens=False)
+        message = self._tokenizer.encode(turn.text, add_special_tokens=False)
         room = _MAX_TOKENS - len(first) - len(second) - 4
-        own, offsets = said.ids[:room], [*said.offsets[:room], (0, 0)]
+        own, offsets = message.ids[:room], [*message.offsets[:room], (0, 0)]
         ids = [_CLS, *first, _SEP, *second, _SEP, *own, _SEP]
         parts = [1] * (len(first) + 2) + [2] * (len(second) + 1) + [3] * len(offsets)
         before, begin = self._states(ids), len(ids) - len(offsets)
@@ -247,8 +247,8 @@ class Network:
         )
         near, summary = near[0], fused[0, 0]
         tokens, states = fused[0, 1 + begin : 1 + len(ids)], fused[0, 1 + len(ids) :]
-        message = before[0, begin:].mean(0)
-        starting = np.concatenate([summary, message, tokens.mean(0)])
+        mean = before[0, begin:].mean(0)
+        starting = np.concatenate([summary, mean, tokens.mean(0)])
         query = self._head("query", states).reshape(len(cards), 4, 64).transpose(1, 0, 2)
         key = self._head("key", tokens).reshape(len(tokens), 4, 64).transpose(1, 2, 0)
         flow = self._head("flow", states)
@@ -264,7 +264,7 @@ class Network:
             spans=query @ key / 8.0,
             offsets=offsets,
             starting=starting,
-            message=np.asarray(message / max(float(np.linalg.norm(message)), 1e-12)),
+            message=np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12)),
             states=states,
             near=near,
         )
