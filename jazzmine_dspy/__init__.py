@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jazzmine_dspy.models.turn import FlowView as FlowInfo
     from jazzmine_dspy.models.validators import ValidatorRegistry
     from jazzmine_dspy.program.decision_cache import DecisionCache
-    from jazzmine_dspy.program.enhancement import parse_enhancement
+    from jazzmine_dspy.program.lm.enhancement import parse_enhancement
     from jazzmine_dspy.program.policy import Policy
     from jazzmine_dspy.program.selector import FlowSelectionResult, FlowSelector
     from jazzmine_dspy.program.turn import TurnProgram
@@ -53,7 +53,7 @@ _HOMES = {
     "process_message": "runtime",
     "FlowSelector": "program.selector",
     "FlowSelectionResult": "program.selector",
-    "parse_enhancement": "program.enhancement",
+    "parse_enhancement": "program.lm.enhancement",
     "trim_to_current_episode": "models.history",
     "Turn": "models.turn",
     "NLUContext": "models.turn",

@@ -236,7 +236,7 @@ def overhead(calls: int) -> None:
 
     from jazzmine_dspy.datasets import load_dataset
     from jazzmine_dspy.lm import scripted_lm
-    from jazzmine_dspy.program.lm_requests import request_for
+    from jazzmine_dspy.program.lm.requests import request_for
     from jazzmine_dspy.program.policy import Policy
     from jazzmine_dspy.program.state import TurnState
     from jazzmine_dspy.program.turn import TurnProgram

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.program.lm_requests import request_for
+from jazzmine_dspy.program.lm.requests import request_for
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures import CONTRACTS, DecisionAdapter, describe

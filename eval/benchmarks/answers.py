@@ -12,7 +12,7 @@ from typing import Any
 from jazzmine_dspy import FlowRegistry, Turn
 from jazzmine_dspy.models.commands import command
 from jazzmine_dspy.models.decision import Selection
-from jazzmine_dspy.program.enhancement import enhancement_of
+from jazzmine_dspy.program.lm.enhancement import enhancement_of
 from jazzmine_dspy.program.merge import merge
 
 SUITE = Path(__file__).resolve().parent.parent / "suites" / "answers"

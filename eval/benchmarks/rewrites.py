@@ -18,7 +18,7 @@ from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.significance import paired_difference
 from jazzmine_dspy.lm import scripted_lm
 from jazzmine_dspy.optimize.local.rows import Exclusions
-from jazzmine_dspy.program import render
+from jazzmine_dspy.program.lm import render
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.turn import TurnProgram

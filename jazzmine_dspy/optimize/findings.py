@@ -28,7 +28,7 @@ from jazzmine_dspy.optimize.context import RunContext
 from jazzmine_dspy.optimize.state import ConfidenceFit, RunState, Verdict
 from jazzmine_dspy.optimize.steps.choose import price_of
 from jazzmine_dspy.optimize.steps.contenders import BEFORE
-from jazzmine_dspy.program.lm_requests import request_for
+from jazzmine_dspy.program.lm.requests import request_for
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.adapter import DecisionAdapter
 

@@ -12,10 +12,10 @@ from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.labels import LabelledMessage, Labels
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program.lm_requests import addresses_of, offered, request_for
+from jazzmine_dspy.program.lm.render import Addresses
+from jazzmine_dspy.program.lm.requests import addresses_of, offered, request_for
 from jazzmine_dspy.program.module import DecidingModule
 from jazzmine_dspy.program.ports import Recalled
-from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.state import TurnState, as_turn
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import ANSWERED

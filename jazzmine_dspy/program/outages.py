@@ -34,7 +34,7 @@ from jazzmine_dspy.models.errors import (
     format_error,
 )
 from jazzmine_dspy.program.deadline import SERVING, Bearing, bearing_here, deadline_error
-from jazzmine_dspy.program.lm_requests import CallLog, PredictFailed
+from jazzmine_dspy.program.lm.requests import CallLog, PredictFailed
 
 FAILURES = 5
 """Failures in a row after which a model is not asked for :data:`REST_S`."""

@@ -17,7 +17,7 @@ from jazzmine_dspy.models.errors import InputError, format_error
 from jazzmine_dspy.models.ports import SUMMARY_WEIGHT
 from jazzmine_dspy.program.deadline import Deadline, in_thread
 from jazzmine_dspy.program.decider import record as made_record
-from jazzmine_dspy.program.lm_decider import LMDecider
+from jazzmine_dspy.program.lm.decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.starting import never_missed
 from jazzmine_dspy.program.local.understanding import read_closed

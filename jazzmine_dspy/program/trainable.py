@@ -15,9 +15,9 @@ from jazzmine_dspy.models.base import Shared
 from jazzmine_dspy.models.errors import JazzmineError, format_error
 from jazzmine_dspy.program.bindings import Bindings
 from jazzmine_dspy.program.deadline import bearing_outages
-from jazzmine_dspy.program.deciding import adecide, decide, prediction_of
+from jazzmine_dspy.program.decide import adecide, decide, prediction_of
 from jazzmine_dspy.program.demonstrations import demonstrations
-from jazzmine_dspy.program.lm_requests import PredictFailed
+from jazzmine_dspy.program.lm.requests import PredictFailed
 from jazzmine_dspy.program.module import DecidingModule, ProgramModule
 from jazzmine_dspy.program.prompts import CONTRACT, check_contract, contract_of
 from jazzmine_dspy.program.state import as_turn

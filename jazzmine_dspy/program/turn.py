@@ -18,8 +18,8 @@ from jazzmine_dspy.models.errors import InputError
 from jazzmine_dspy.program.batch import WORKERS, all_at_once, at_once, chunks, embed_ahead
 from jazzmine_dspy.program.bindings import Bindings, Ports, build_index, make_ready_soon
 from jazzmine_dspy.program.deadline import DEADLINE, Deadline
+from jazzmine_dspy.program.decide import adecide, decide, prediction_of, read
 from jazzmine_dspy.program.decider import check_deciders
-from jazzmine_dspy.program.deciding import adecide, decide, prediction_of, read
 from jazzmine_dspy.program.decision_cache import MAX_ENTRIES, TTL, DecisionCache
 from jazzmine_dspy.program.module import DecidingModule
 from jazzmine_dspy.program.policy import Policy, Shape

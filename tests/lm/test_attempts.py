@@ -16,7 +16,8 @@ from jazzmine_dspy import FlowRegistry, TurnProgram
 from jazzmine_dspy.lm import resolve_lm
 from jazzmine_dspy.lm.errors import LMWarning
 from jazzmine_dspy.models.turn import Turn
-from jazzmine_dspy.program import asking, outages
+from jazzmine_dspy.program import outages
+from jazzmine_dspy.program.lm import calls
 from jazzmine_dspy.program.policy import Policy
 from provider_server import Fault
 from saying_server import NOTHING, AtOnce, Refusing, Saying, ThinkingFirst, answering, asked_of
@@ -34,7 +35,7 @@ def slept(monkeypatch: pytest.MonkeyPatch, no_proxy: None) -> list[float]:
         pauses.append(seconds)
 
     # One call of the program: what an unreadable answer brings beyond it is tested with the retries.
-    monkeypatch.setattr(asking.Retries, "allow", lambda _: False)
+    monkeypatch.setattr(calls.Retries, "allow", lambda _: False)
     monkeypatch.setattr(outages, "SERVING", replace(outages.SERVING, sleep=pauses.append, asleep=asleep))
     monkeypatch.setenv("AZURE_API_VERSION", "2024-06-01")
     return pauses

@@ -119,7 +119,7 @@ def test_a_server_that_never_ends_costs_no_more_than_the_deadline(served: FakeOp
 def test_what_the_first_call_imports_takes_nothing_of_the_deadline(
     no_proxy: None, monkeypatch: pytest.MonkeyPatch, style: str
 ) -> None:
-    from jazzmine_dspy.program import asking
+    from jazzmine_dspy.program.lm import calls
 
     clock, imported = [100.0], []
 
@@ -129,8 +129,8 @@ def test_what_the_first_call_imports_takes_nothing_of_the_deadline(
 
     with FakeOpenAI(key=KEY, flavour="vllm") as server:
         program = program_of(server).bind(clock=lambda: clock[0])
-        monkeypatch.setattr(asking, "READY", WeakSet())
-        monkeypatch.setattr(asking, "make_ready", imports)
+        monkeypatch.setattr(calls, "READY", WeakSet())
+        monkeypatch.setattr(calls, "make_ready", imports)
         assert decide(program, style).stages["enhance"].source == "lm"
     assert imported
 

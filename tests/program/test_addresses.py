@@ -16,10 +16,10 @@ from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Recalled
 from jazzmine_dspy.models.errors import ArtifactError
 from jazzmine_dspy.program.demonstrations import to_demo
+from jazzmine_dspy.program.lm.render import Addresses
 from jazzmine_dspy.program.merge import agreed
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
-from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures.answers import CommandAnswer
 

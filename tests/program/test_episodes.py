@@ -12,7 +12,7 @@ from jazzmine_dspy.lm.engines import user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.optimize.recipe import Recipe
-from jazzmine_dspy.program import render
+from jazzmine_dspy.program.lm import render
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.recall_query import recall_query
 from jazzmine_dspy.program.turn import TurnProgram

@@ -11,7 +11,7 @@ import pytest
 from jazzmine_dspy.lm.engines import system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
 from jazzmine_dspy.models.decision import Degraded, Recalled
-from jazzmine_dspy.program import render
+from jazzmine_dspy.program.lm import render
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import SelectionOutput
 from jazzmine_dspy.program.turn import TurnProgram

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from demonstrations import demo_texts
 from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.program import render
+from jazzmine_dspy.program.lm import render
 
 SAID = [{"role": role, "text": f"{role} says {n}"} for n in range(4) for role in ("user", "assistant")]
 BUSY: dict[str, Any] = {

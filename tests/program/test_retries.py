@@ -15,7 +15,7 @@ from jazzmine_dspy.lm import resolve_lm, scripted_lm
 from jazzmine_dspy.models import Turn, TurnDecision
 from jazzmine_dspy.models.commands import Affirm, CorrectSlot
 from jazzmine_dspy.models.decision import Enhancement, Selection
-from jazzmine_dspy.program.asking import SHARE, Retries
+from jazzmine_dspy.program.lm.calls import SHARE, Retries
 from jazzmine_dspy.program.merge import merge
 from jazzmine_dspy.program.turn import TurnProgram
 

@@ -58,7 +58,7 @@ def test_autolog_shows_deciders_and_sources(
 
 
 def test_without_a_callback_nothing_is_told(make_program: Make, speak: Make) -> None:
-    from jazzmine_dspy.program.deciding import observed
+    from jazzmine_dspy.program.decide import observed
 
     told: list[bool] = []
     with dspy.context(callbacks=[]), observed("X", {}, lambda: told.append(True)):

@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine_dspy import FlowRegistry, Turn
 from jazzmine_dspy.models.slots import SLOT_TYPES, Slot
-from jazzmine_dspy.program.lm_requests import request_for
+from jazzmine_dspy.program.lm.requests import request_for
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 from jazzmine_dspy.program.state import TurnState

@@ -16,8 +16,8 @@ from jazzmine_dspy.eval.metrics import score_turn
 from jazzmine_dspy.lm.engines import response_schema, scripted_lm, system_text, user_text
 from jazzmine_dspy.models import COMMAND_KINDS, FlowRegistry, Turn
 from jazzmine_dspy.models.labels import Labels
+from jazzmine_dspy.program.lm.render import Addresses
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.render import Addresses
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.runtime import Runtime
 

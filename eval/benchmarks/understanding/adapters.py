@@ -21,10 +21,10 @@ from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.models.turn import Turn
 from jazzmine_dspy.program.deadline import Deadline
-from jazzmine_dspy.program.deciding import read
-from jazzmine_dspy.program.lm_requests import request_for
+from jazzmine_dspy.program.decide import read
+from jazzmine_dspy.program.lm.render import Addresses, flows_offered
+from jazzmine_dspy.program.lm.requests import request_for
 from jazzmine_dspy.program.policy import Policy
-from jazzmine_dspy.program.render import Addresses, flows_offered
 from jazzmine_dspy.program.turn import TurnProgram
 from jazzmine_dspy.signatures import DecisionAdapter
 from jazzmine_dspy.signatures.adapter import sent_format

@@ -20,11 +20,11 @@ from jazzmine_dspy.models.decision import (
     StageRecord,
 )
 from jazzmine_dspy.models.errors import AnswerError, LMUnansweredError, format_error
-from jazzmine_dspy.program.asking import Retries, aask, ask, asked_again, is_cut, retried
 from jazzmine_dspy.program.deadline import Deadline, bearing_here, in_thread
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
-from jazzmine_dspy.program.enhancement import enhancement_of
-from jazzmine_dspy.program.lm_requests import (
+from jazzmine_dspy.program.lm.calls import Retries, aask, ask, asked_again, is_cut, retried
+from jazzmine_dspy.program.lm.enhancement import enhancement_of
+from jazzmine_dspy.program.lm.requests import (
     Predicted,
     PredictFailed,
     PredictorCall,

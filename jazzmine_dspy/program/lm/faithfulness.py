@@ -21,7 +21,7 @@ from jazzmine_dspy.models.slot_types.numbers import plain as plain_number
 from jazzmine_dspy.models.slots import ANYWHERE
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.heads.feeling.sentiment import is_foreign
-from jazzmine_dspy.program.names import (
+from jazzmine_dspy.program.lm.names import (
     CORRECTION,
     LIGHT,
     OTHER_WAY,

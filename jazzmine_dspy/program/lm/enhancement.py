@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jazzmine_dspy.models import Enhancement, EnhancementError, Entity, FlowRegistry, Turn
-from jazzmine_dspy.program.faithfulness import says_the_same, unfaithful
+from jazzmine_dspy.program.lm.faithfulness import says_the_same, unfaithful
 from jazzmine_dspy.signatures.answers import EnhancementAnswer, read_answer
 from jazzmine_dspy.signatures.schema import OTHER_INTENTS
 

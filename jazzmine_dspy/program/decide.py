@@ -32,7 +32,7 @@ from jazzmine_dspy.program.decider import (
     with_records,
 )
 from jazzmine_dspy.program.finish import finish, unread, with_causes
-from jazzmine_dspy.program.lm_decider import LMDecider
+from jazzmine_dspy.program.lm.decider import LMDecider
 from jazzmine_dspy.program.local import LocalDecider
 from jazzmine_dspy.program.local.decider import confidence_model
 from jazzmine_dspy.program.local.starting import NEVER_MISSED, never_missed

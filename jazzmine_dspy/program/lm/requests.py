@@ -10,8 +10,8 @@ from typing import Any, cast
 from jazzmine_dspy.lm.dspy_api import BaseCallback
 from jazzmine_dspy.models.decision import LMCall, PredictorName, Recalled
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.program import render
-from jazzmine_dspy.program.render import Addresses
+from jazzmine_dspy.program.lm import render
+from jazzmine_dspy.program.lm.render import Addresses
 from jazzmine_dspy.program.state import TurnState
 from jazzmine_dspy.signatures.answers import ALIASES
 from jazzmine_dspy.signatures.contract import CONTRACTS

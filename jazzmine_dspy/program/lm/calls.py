@@ -20,10 +20,10 @@ from jazzmine_dspy.models.errors import MemoryUnavailableError
 from jazzmine_dspy.program.bindings import READY, Bindings, make_ready
 from jazzmine_dspy.program.deadline import Deadline, awithin, in_thread, within
 from jazzmine_dspy.program.demonstrations import demonstrations
-from jazzmine_dspy.program.lm_requests import CallLog, Predicted, PredictFailed, PredictorCall
+from jazzmine_dspy.program.lm.render import CUT
+from jazzmine_dspy.program.lm.requests import CallLog, Predicted, PredictFailed, PredictorCall
 from jazzmine_dspy.program.module import ProgramModule
 from jazzmine_dspy.program.outages import Asking
-from jazzmine_dspy.program.render import CUT
 from jazzmine_dspy.signatures.adapter import adapter_in_force
 
 

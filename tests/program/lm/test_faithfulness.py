@@ -6,7 +6,7 @@ import pytest
 
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.program.faithfulness import says_the_same, unfaithful
+from jazzmine_dspy.program.lm.faithfulness import says_the_same, unfaithful
 
 TALK = [
     {"role": "user", "text": "Where are my orders 4471 and AB-12, the lamp and the kettle?"},
