@@ -67,6 +67,7 @@ def init(
         f"cd {folder}",
         f"jazzmine-dspy flows check datasets/{name}/flows.yaml",
         f"jazzmine-dspy datasets import csv labels.csv --out datasets/{name} --replace  # your labels",
+        f"jazzmine-dspy datasets split datasets/{name}  # only after putting in a conversations.jsonl of your own",
         f"jazzmine-dspy datasets check datasets/{name}",
         *([f"jazzmine-dspy doctor --lm {lm}"] if lm != "none" else []),
         f"jazzmine-dspy optimize optimize/recipes/{name}.toml"

@@ -219,7 +219,7 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
 
 # --- values ----------------------------------------------------------------------------------------
 
-_WORD = re.compile(r"\w+")
+_WORD, _ZEROS = re.compile(r"\w+"), re.compile(r"(?<!\d)0+(?=\d)")
 _FAR = dt.timedelta(days=400)
 """Words that name another day after so long count from the day of their message."""
 
@@ -242,6 +242,11 @@ def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at
     return labels.model_copy(update={"commands": tuple(commands)})
 
 
+def _words(text: str) -> list[str]:
+    """The words of a text; numbers without their leading zeros, since C7 and C07 are said alike."""
+    return [_ZEROS.sub("", word) for word in _WORD.findall(text.casefold())]
+
+
 def undated(conversations: Sequence[LabelledConversation], known: Catalogue) -> str:
     """A sentence on conversations without a date, where flows have slots of days; "" where nothing is to be said."""
     missing = sum(conversation.date is None for conversation in conversations)
@@ -258,7 +263,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
     sources = [earlier.text for earlier in conversation.turns[: index + 1]]
     sources += [str(value) for value in turn.before.slots.as_dict().values()]
     sources += [text for entity in turn.before.entities for text in (entity.name, *entity.attributes)]
-    known_words = _WORD.findall(" ".join(sources).casefold())
+    known_words = _words(" ".join(sources))
     for number, command in enumerate((labels.commands or ()) if labels else ()):
         at = f"labels.commands.{number}.value"
         if command.order == "opens":
@@ -270,7 +275,10 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
         value = thaw(command.value)
         if type_error := slot.kind.label_error(slot, value):
             yield Fault(
-                "warning", at, f"Value {value!r} of {slot.name!r} is not {type_error}", "Correct the value."
+                "warning",
+                at,
+                f"Value {value!r} of {slot.name!r} is not {type_error}",
+                "Correct the value, unless the user said it so.",
             )
         elif (day := conversation.day(index)) is not None and slot.kind.dated:
             now, later = (
@@ -289,7 +297,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
                     "Correct the value, or the date.",
                 )
         for text in slot.kind.spans(value):
-            words = _WORD.findall(text.casefold())
+            words = _words(text)
             # Whole, or in words that were all said: an address is often put together from two messages.
             was_said = "".join(words) in "".join(known_words) or set(words) <= set(known_words)
             # What a slot's pattern makes of an answer was said, too: "a one three nine" is A139.

@@ -152,8 +152,8 @@ class SlotType(ABC):
     def label_error(self, slot: Slot, value: Any) -> str:
         """What a labelled value should be and is not, such as "a number"; "" if it fits."""
         normal = self.normalize(slot, value)
-        if self.check(slot, normal):
-            return f"a value of the type {self.name}"
+        if problem := self.check(slot, normal):
+            return f"a value of the type {self.name} ({problem})"
         return "" if normal == value else f"in its normal form, {normal!r}"
 
     def spans(self, value: Any) -> list[str]:

@@ -178,8 +178,8 @@ def set_gate(
     gate = max(gate, _estimated_gate(confidences, target_error))
     passed = passing(confidences, right, groups, gate, delta)
     reason = (
-        f"{certified.reason}; the gate is the one of least expected cost instead, of those that hold "
-        f"{100 * target_error:g} % by the confidences: "
+        f"{certified.reason}; so the gate has the least expected cost of those whose confidences promise "
+        f"at most {100 * target_error:g} % wrong: "
         f"{passed.accepted} of {passed.n} turns pass, {100 * passed.error:.1f} % of them wrong"
     )
     return passed._replace(reason=reason)

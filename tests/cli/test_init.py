@@ -14,8 +14,8 @@ def test_a_project_that_passes_its_checks(run: Any, tmp_path: Path) -> None:
     assert done.code == 0
     folder = tmp_path / "shop"
     assert all(Path(file).is_file() for file in done.json["files"])
-    assert [step.split()[1:3] for step in done.json["next"][1:4]] == [
-        ["flows", "check"], ["datasets", "import"], ["datasets", "check"]
+    assert [step.split()[1:3] for step in done.json["next"][1:5]] == [
+        ["flows", "check"], ["datasets", "import"], ["datasets", "split"], ["datasets", "check"]
     ]  # fmt: skip
     assert (folder / "signatures").is_dir()
     assert (folder / "eval").is_dir()

@@ -50,7 +50,7 @@ def test_a_run_on_few_conversations_is_judged_on_all_of_them(taught: Any) -> Non
     assert (gate["certified"], gate["n"]) == (False, len(pool))
     words = " ".join(taught.result.report.choosing.words)
     assert "cannot certify 5 % at 90 %" in words
-    assert "the gate is the one of least expected cost instead" in words
+    assert "so the gate has the least expected cost" in words
     assert "of the turns that pass the gate, " in words
     assert " % are left to the language model)" in words
 

@@ -207,11 +207,12 @@ def terminal_table(report: Report) -> RichTable:
         caption_style="dim",
     )
     table.add_column("", overflow="fold", min_width=14)
-    for name in (*(_NAMES[name] for name in HEADLINE), *(_LM_USAGE if asks else ())):
+    measured = [name for name in HEADLINE if any(system["metrics"].get(name) for system in data["systems"])]
+    for name in (*(_NAMES[name] for name in measured), *(_LM_USAGE if asks else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for index, system in enumerate(data["systems"]):
         style = "bold green" if index == data["shipped"] else ""
-        scores = [(system["metrics"].get(name), "share") for name in HEADLINE]
+        scores = [(system["metrics"].get(name), "share") for name in measured]
         used = [
             ({"value": system["usage"][name], "low": None}, kind) for name, kind in _LM_USAGE.values() if asks
         ]

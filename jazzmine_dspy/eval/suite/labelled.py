@@ -74,8 +74,8 @@ class Replayed:
         if not cost["turns"]:
             return line
         return (
-            f"{line}; after the first error {cost['right']:.1%} of {cost['turns']} turns are right, "
-            f"{cost['right_apart']:.1%} of them without it"
+            f"{line}; of the {cost['turns']} turns after a first error {cost['right']:.1%} are right, "
+            f"and {cost['right_apart']:.1%} if each gets the labelled state"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.acts import LEAVE, NO, REPEAT, TALK, WAIT, YES
@@ -115,10 +116,11 @@ def is_bare_act(text: str) -> bool:
     """Whether the whole message is an act, such as a yes or a no: a value of no text slot.
 
     Example:
-        >>> is_bare_act("No!"), is_bare_act("help"), is_bare_act("no lid on the pot")
+        >>> is_bare_act("No!"), is_bare_act("yes YES go on then"), is_bare_act("no lid on the pot")
         (True, True, False)
     """
-    return plain(text) in _NO_TEXT
+    answer = stance(text)
+    return plain(text) in _NO_TEXT or (" " in text.strip() and answer.agrees and answer.whole)
 
 
 def is_talk(text: str) -> bool:
