@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import lzma
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -17,6 +17,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
 domains_module = importlib.import_module("reader.domains")
+draw = importlib.import_module("reader.draw")
+written = importlib.import_module("reader.written")
 
 SGD = frozenset(
     {
@@ -49,8 +51,11 @@ def _files() -> Iterator[Path]:
 
 
 def _pairs() -> list[dict[str, str]]:
-    packed = (ROOT / "tools" / "reader" / "pairs.jsonl.xz").read_bytes()
-    return [json.loads(line) for line in lzma.decompress(packed).decode().splitlines()]
+    return [row for rows in written.by_domain(written.PAIRS).values() for row in rows]
+
+
+def _whole() -> list[dict[str, Any]]:
+    return [row for rows in written.by_domain(written.WHOLE).values() for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +75,7 @@ def test_no_trade_is_one_of_a_registry_that_measures(domains: list[Any]) -> None
 def test_no_long_wording_is_a_message_of_a_measured_set(domains: list[Any]) -> None:
     said = {_words(text) for each in domains for text in _strings(each.say)}
     said |= {_words(each[kind]) for each in _pairs() for kind in ("none", "wish")}
+    said |= {_words(each["text"]) for each in _whole()}
     measured: dict[tuple[str, ...], Path] = {}
     for path in _files():
         text = path.read_text("utf-8")
@@ -93,3 +99,32 @@ def test_a_pair_is_a_request_and_a_mention_of_a_task_of_an_invented_business(dom
     assert [
         each for each in pairs if each["none"] == each["wish"] or not each["none"] or not each["wish"]
     ] == []
+
+
+def test_a_whole_message_holds_its_values(domains: list[Any]) -> None:
+    rng = random.Random(0)
+    drawers = {each.name: draw.Drawer(each, rng) for each in domains}
+    rows = _whole()
+    assert len(rows) > 7_000
+    assert {each["domain"] for each in rows} == drawers.keys()
+    for row in rows:
+        drawn = written.whole_turn(drawers[row["domain"]], row, rng)
+        assert drawn.text.lower() == row["text"].lower()
+        assert (drawn.starts == [row["flow"]]) == (row["kind"] == "open")
+        labels = {key.partition(".")[2]: label for key, label in drawn.slots.items()}
+        assert labels.keys() == row["values"].keys()
+        for name, value in row["values"].items():
+            slot = drawers[row["domain"]].domain.slot(row["flow"], name)
+            if slot["type"] == "boolean":
+                assert labels[name].truth is value
+            elif slot["type"] == "choice":
+                assert labels[name].option == value
+                assert value in map(str, slot["options"])
+            else:
+                pieces = value if isinstance(value, list) else [value]
+                assert [row["text"][first:last] for first, last in labels[name].spans] == pieces
+
+
+def test_a_piece_is_found_as_a_word_before_it_is_found_within_one() -> None:
+    assert written.place("a cat on the at mat, at 5", "at") == (13, 15)
+    assert written.place("flat5", "5") == (4, 5)

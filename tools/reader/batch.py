@@ -159,6 +159,8 @@ class Batcher:
             for n, names in enumerate((turn.starts, turn.resumes, turn.cancels)):
                 for name in names:
                     flow[i, place[name], n] = 1
+            if not turn.values_known:
+                op[i] = -100
             if len(turn.starts) == 2:
                 order[i] = torch.tensor([place[name] for name in turn.starts])
             for key, label in turn.slots.items():

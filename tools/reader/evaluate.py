@@ -25,6 +25,9 @@ from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.reader.network import HASHES, Network
 from jazzmine_dspy.program.reader.reading import READER
 
+SYSTEMS = {"rules and reader": "local", "rules": "local", "reader": READER}
+"""What decides, with the decider of the policy."""
+
 
 def main() -> None:
     """Prints the share of right turns, by registry."""
@@ -32,13 +35,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("suite", type=Path)
     parser.add_argument("--only", nargs="*", default=())
+    parser.add_argument("--by", nargs="*", default=tuple(SYSTEMS), choices=tuple(SYSTEMS))
     options = parser.parse_args()
     hashes = {name: hashlib.sha256((options.folder / name).read_bytes()).hexdigest() for name in HASHES}
     network = Network(options.folder, minilm.tokenizer_file(), hashes)
     states.shipped_network = lambda *_: network
     suite = load_suite(options.suite, only=tuple(options.only))
     turns = staged(suite)
-    for system, policy in (("rules and reader", "local"), ("rules", "local"), ("reader", READER)):
+    for system in options.by:
         right: list[bool] = []
         for name, flows in suite.registries.items():
             program = TurnProgram(flows)
@@ -46,7 +50,7 @@ def main() -> None:
             if system == "rules":
                 program.bind(embedder=NoTokenizer(program.bindings.embedder))
             program.bind(deciders={READER: ReaderDecider()})
-            program.policy = Policy(deciders=((policy, None),))
+            program.policy = Policy(deciders=((SYSTEMS[system], None),))
             own = [each for each in turns if each.conversation.registry == name]
             results = scoring.evaluate(program, [each.example for each in own]).turns
             decisions = {each.key: turn.decision for each, turn in zip(own, results, strict=True)}

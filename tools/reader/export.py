@@ -61,10 +61,15 @@ def export(checkpoint: str, folder: Path) -> None:
     reader = Reader(base_folder())
     reader.load_state_dict(torch.load(checkpoint)["model"])
     reader.eval()
-    b, t, c, e = 2, 12, 7, 3
-    ids = torch.randint(1000, 20_000, (b, t))
+    ids = torch.randint(1000, 20_000, (2, 12))
     names: dict[str, dict[int, str]] = {"ids": {0: "n", 1: "t"}, "mask": {0: "n", 1: "t"}}
-    _write(Encoder(reader), (ids, torch.ones(b, t)), names, ["states"], folder / "encoder.onnx")
+    _write(Encoder(reader), (ids, torch.ones(2, 12)), names, ["states"], folder / "encoder.onnx")
+    write_fusion(reader, folder)
+
+
+def write_fusion(reader: Reader, folder: Path) -> None:
+    """Writes the fusion and the heads, and prints the hash of each file of the folder."""
+    b, t, c, e = 2, 12, 7, 3
     inputs = (
         torch.randn(b, t, WIDTH), torch.ones(b, t), torch.full((b, t), 3), torch.randn(c + e, WIDTH), torch.ones(b, c),
         torch.zeros(c, dtype=torch.long), torch.zeros(c, dtype=torch.long), torch.zeros(b, c, len(FLAGS)),
@@ -78,7 +83,7 @@ def export(checkpoint: str, folder: Path) -> None:
         in ("acts", "none", "flow", "op", "truth", "option", "query", "key", "near", "near_option")
     }
     save_file(heads, folder / "heads.safetensors")
-    for path in sorted(folder.iterdir()):
+    for path in (*sorted(folder.glob("*.onnx")), folder / "heads.safetensors"):
         print(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}  {path.stat().st_size:,} bytes")
 
 

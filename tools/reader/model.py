@@ -58,7 +58,7 @@ class Reader(nn.Module):
         self.near_in = nn.Linear(N_NEAR, WIDTH, bias=False)
         self.near = nn.Parameter(torch.tensor([3.0, 0.0, 3.0, 3.0, 1.0]))
         self.near_option = nn.Parameter(torch.tensor([0.0, 3.0, 0.0, 0.0, 3.0]))
-        self.none = nn.Linear(WIDTH, 1)
+        self.none = nn.Linear(3 * WIDTH, 1)
         nn.init.zeros_(self.near_in.weight)
         self.summary = nn.Parameter(torch.zeros(WIDTH))
         self.card_in, self.token_in = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
@@ -126,10 +126,13 @@ class Reader(nn.Module):
         q = self.query(card).view(batch, -1, 4, 64).permute(0, 2, 1, 3)
         k = self.key(token).view(batch, -1, 4, 64).permute(0, 2, 3, 1)
         spans = q @ k * 64**-0.5  # (b, 4, c, t): first, last, begin, inside
+        said = ((parts == 3) & (token_mask > 0)).to(token.dtype)[..., None]
+        count = said.sum(1).clamp(min=1)
+        starting = torch.cat([summary, (tokens * said).sum(1) / count, (token * said).sum(1) / count], -1)
         flow = self.flow(card)
         start = flow[..., :1] + (near * self.near).sum(-1, keepdim=True)
         return {
-            "acts": self.acts(summary), "none": self.none(summary), "flow": torch.cat([start, flow[..., 1:]], -1),
+            "acts": self.acts(summary), "none": self.none(starting), "flow": torch.cat([start, flow[..., 1:]], -1),
             "op": self.op(card), "truth": self.truth(card)[..., 0],
             "option": self.option(card)[..., 0] + (near * self.near_option).sum(-1), "spans": spans,
         }  # fmt: skip

@@ -44,7 +44,7 @@ class SlotLabel:
 
 @dataclass
 class Drawn:
-    """One labelled turn. ``unlabelled``: acts of which nothing is known."""
+    """One labelled turn. Nothing is known of its ``unlabelled`` acts, and of its slots unless ``values_known``."""
 
     domain: str
     kind: str
@@ -64,6 +64,7 @@ class Drawn:
     cancels: list[str] = field(default_factory=list)
     resumes: list[str] = field(default_factory=list)
     slots: dict[str, SlotLabel] = field(default_factory=dict)
+    values_known: bool = True
 
 
 @dataclass
