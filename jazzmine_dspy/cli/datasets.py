@@ -247,7 +247,11 @@ def stats(folder: Folder, _json: AsJson = False) -> None:
         table(
             ("", "all", *counts.roles), sizes, title=f"{counts.name}  {counts.fingerprint[:12]}", numbers=True
         ),
-        *(_names(counts, what) for what in ("flows", "commands", "tags", "sentiment") if getattr(counts.total, what)),
+        *(
+            _names(counts, what)
+            for what in ("flows", "commands", "tags", "sentiment")
+            if getattr(counts.total, what)
+        ),
         document=counts.model_dump(mode="json"),
     )
 

@@ -219,7 +219,8 @@ def _state(turn: LabelledTurn) -> Iterator[Fault]:
 
 # --- values ----------------------------------------------------------------------------------------
 
-_WORD, _ZEROS = re.compile(r"\w+"), re.compile(r"(?<!\d)0+(?=\d)")
+_WORD = re.compile(r"[^\W\d]+|[1-9]\d*|0(?!\d)")
+"""Words and numbers, without leading zeros: C7 and C07 are said alike."""
 _FAR = dt.timedelta(days=400)
 """Words that name another day after so long count from the day of their message."""
 
@@ -242,11 +243,6 @@ def with_normal_values(labels: Labels, turn: Turn, flows: Mapping[str, Flow], at
     return labels.model_copy(update={"commands": tuple(commands)})
 
 
-def _words(text: str) -> list[str]:
-    """The words of a text; numbers without their leading zeros, since C7 and C07 are said alike."""
-    return [_ZEROS.sub("", word) for word in _WORD.findall(text.casefold())]
-
-
 def undated(conversations: Sequence[LabelledConversation], known: Catalogue) -> str:
     """A sentence on conversations without a date, where flows have slots of days; "" where nothing is to be said."""
     missing = sum(conversation.date is None for conversation in conversations)
@@ -263,7 +259,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
     sources = [earlier.text for earlier in conversation.turns[: index + 1]]
     sources += [str(value) for value in turn.before.slots.as_dict().values()]
     sources += [text for entity in turn.before.entities for text in (entity.name, *entity.attributes)]
-    known_words = _words(" ".join(sources))
+    known_words = _WORD.findall(" ".join(sources).casefold())
     for number, command in enumerate((labels.commands or ()) if labels else ()):
         at = f"labels.commands.{number}.value"
         if command.order == "opens":
@@ -297,7 +293,7 @@ def doubtful_values(conversation: LabelledConversation, index: int, known: Catal
                     "Correct the value, or the date.",
                 )
         for text in slot.kind.spans(value):
-            words = _words(text)
+            words = _WORD.findall(text.casefold())
             # Whole, or in words that were all said: an address is often put together from two messages.
             was_said = "".join(words) in "".join(known_words) or set(words) <= set(known_words)
             # What a slot's pattern makes of an answer was said, too: "a one three nine" is A139.

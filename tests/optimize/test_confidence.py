@@ -67,7 +67,10 @@ def test_a_gate_is_certified_or_says_what_it_is() -> None:
     assert gate.certified is False
     # Half would be right from 0.5 on; the target error is held, by the confidences, from 0.9 on.
     assert 0.9 < gate.threshold < 0.95
-    assert "of those that hold 5 % by the confidences" in gate.reason
+    assert (
+        "so the gate has the least expected cost of those whose confidences promise at most 5 % wrong"
+        in gate.reason
+    )
     # Runs without a language model set a gate too.
     assert "language model" not in gate.reason
     assert set_gate([0.5] * 20, [row._replace(right=False) for row in rows[:20]]).threshold > 1
