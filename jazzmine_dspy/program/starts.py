@@ -289,15 +289,14 @@ def margin_of(policy: Policy, kind: str, chosen: Sequence[str], registry: FlowRe
 
 
 def close_pair(ranking: Sequence[tuple[str, float]], chosen: Sequence[str], margin: float) -> list[str]:
-    """The two best flows where they are nearer to each other than a margin; none where nothing is to be asked.
+    """Return the two best flows if they are nearer to each other than a margin; else none.
 
-    Asked is only where one flow was chosen, and it is one of the two: several wishes, or none, are no doubt between
-    two flows.
+    The user has to choose only if exactly one flow was chosen, and it is one of the two.
 
     Args:
         ranking: Flows with probabilities or scores, best first; "none" among them does not count.
-        chosen: The flows that would be chosen without asking.
-        margin: Asked is where the first is ahead of the second by less than this.
+        chosen: The flows that would start without a question.
+        margin: The least lead of the first over the second.
 
     Example:
         >>> close_pair([("refund", 0.48), ("cancel", 0.44), ("none", 0.08)], ["refund"], 0.1)

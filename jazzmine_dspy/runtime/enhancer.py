@@ -94,7 +94,7 @@ class MessageEnhancer:
         self.message_store = message_store
         self.history_window = history_window
         self.agent_id = agent_id
-        self._program = enhancing_program(llm, flows, history_window)
+        self._program = _enhancing_program(llm, flows, history_window)
         self._running: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     async def enhance_message(self, message: Message) -> Message:
@@ -137,7 +137,7 @@ class MessageEnhancer:
             explicit_context=tuple(snippets),
         )
         try:
-            enhancement, record = await aenhance(self._program, turn, self.deadline)
+            enhancement, record = await _aenhance(self._program, turn, self.deadline)
         except Exception as error:
             enhancement = Enhancement(enhanced_query=turn.text)
             record = StageRecord(source="fallback", confidence=0.0, degraded=True, cause=format_error(error))
@@ -297,13 +297,13 @@ def _set_fields(message: Message, fields: Mapping[str, Any]) -> None:
         setattr(message, name, value)
 
 
-async def aenhance(
+async def _aenhance(
     program: TurnProgram, turn: Turn, seconds: float | None
 ) -> tuple[Enhancement, StageRecord]:
     """The enhancement alone: by the language model where one is bound, else as the whole turn is decided.
 
     Args:
-        program: Made by :func:`enhancing_program`.
+        program: Made by :func:`_enhancing_program`.
         turn: The message with its history and its snippets.
         seconds: The deadline; None for no limit.
     """
@@ -319,7 +319,7 @@ async def aenhance(
     return draft.enhancement or Enhancement(enhanced_query=turn.text), draft.records["enhance"]
 
 
-def enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: int) -> TurnProgram:
+def _enhancing_program(llm: Any, registry: FlowRegistry | None, history_window: int) -> TurnProgram:
     """A program whose first stage asks a language model for the enhancement.
 
     Args:

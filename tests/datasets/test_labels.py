@@ -243,6 +243,14 @@ def test_doubtful_values_are_warned_of(
     assert message in problem.message
 
 
+def test_leading_zeros_of_a_value_need_not_be_said(write: Callable[..., Path]) -> None:
+    before = {"status": "in_flow", "flow": "order_cake"}
+    command = {"type": "set_slot", "name": "flavour", "value": "No. 07"}
+    for text, warned in (("no 7 please", False), ("no 8 please", True)):
+        found = problems_of(write, text=text, before=before, labels={"commands": [command]})
+        assert ["occurs neither" in one.message for one in found] == [True] * warned
+
+
 def test_a_value_may_come_from_history_or_state(write: Callable[..., Path]) -> None:
     turns = [
         {"role": "assistant", "text": "We have Hazelnut-Praline today."},

@@ -15,7 +15,8 @@ import pytest
 from rich.console import Console
 
 from jazzmine_dspy.datasets import Example
-from jazzmine_dspy.eval.report import Report, terminal_table, write_document, write_report
+from jazzmine_dspy.eval import evaluate
+from jazzmine_dspy.eval.report import Report, System, terminal_table, write_document, write_report
 from jazzmine_dspy.eval.report.charts import Dot, Scale, named_places, tick_labels
 from jazzmine_dspy.optimize.confidence import ConfidenceRow, set_gate
 from jazzmine_dspy.optimize.findings import gate_words
@@ -69,6 +70,24 @@ def test_columns_and_colours_without_a_case_are_left_out(texts: dict[str, tuple[
     for which, outcomes in (("local", ["right", "wrong"]), ("crashed", ["right", "wrong", "crashed"])):
         legends = re.findall(r'<p class="legend">.*', texts[which][0])
         assert outcomes in [re.findall(r"</i>(\w+)</span>", one) for one in legends]
+
+
+def test_a_column_that_nothing_was_measured_for_is_left_out(support: list[Example], gold: Any) -> None:
+    labels = support[0].labels.model_copy(update={"enhanced": None})
+    unlabelled = support[0].model_copy(update={"labels": labels})
+
+    class Right:
+        def decide(self, turn: Any, /, *, exclude: tuple[str, ...] = ()) -> Any:
+            return gold(support[0].labels, turn)
+
+    columns = []
+    for example in (support[0], unlabelled):
+        found = Report("t", "f", [System("only", evaluate(Right(), [example]))])
+        Console(width=80, file=(stream := io.StringIO())).print(terminal_table(found))
+        columns.append([name in stream.getvalue() for name in ("flows", "rewrite", "complete")])
+    assert columns[0][0]
+    assert any(columns[0][1:])
+    assert columns[1] == [True, False, False]
 
 
 def test_sections_that_say_nothing_are_left_out(texts: dict[str, tuple[str, str]]) -> None:

@@ -45,7 +45,7 @@ class Drawer(States):
 
     def opening(self) -> Drawn | None:
         flow = self.rng.choice(self.flows)
-        drawn = self._where_not("opening", flow)
+        drawn = self.where_not("opening", flow)
         drawn.starts = [flow]
         wordings = self.domain.wordings(flow, "open") + [
             str(e) for e in self.domain.flows[flow].get("examples") or []
@@ -63,7 +63,7 @@ class Drawer(States):
 
     def not_wanted(self) -> Drawn | None:
         flow = self.rng.choice(self.flows)
-        drawn = self._where_not("not_wanted", flow)
+        drawn = self.where_not("not_wanted", flow)
         wordings = self.domain.wordings(flow, "not_wanted")
         if not wordings:
             return None
@@ -73,7 +73,7 @@ class Drawer(States):
 
     def question(self) -> Drawn | None:
         flow = self.rng.choice(self.flows)
-        drawn = self._anywhere("ask") if self.rng.random() < 0.7 else self._running("ask", flow)
+        drawn = self._anywhere("ask") if self.rng.random() < 0.7 else self.running("ask", flow)
         wordings = self.domain.wordings(flow, "ask")
         if not wordings:
             return None
@@ -86,7 +86,7 @@ class Drawer(States):
         return [str(each).replace("{v}", f"{{{slot}}}") for each in said]
 
     def answer(self) -> Drawn | None:
-        drawn = self._running("answer")
+        drawn = self.running("answer")
         if drawn.flow is None or drawn.awaiting is None:
             return None
         flow, slot = drawn.flow, drawn.awaiting
@@ -104,7 +104,7 @@ class Drawer(States):
         self._fill(drawn, wording, flow)
 
     def two_answers(self) -> Drawn | None:
-        drawn = self._running("two_answers")
+        drawn = self.running("two_answers")
         if drawn.flow is None or drawn.awaiting is None:
             return None
         flow = drawn.flow
@@ -136,7 +136,7 @@ class Drawer(States):
         if not names:
             return None
         flow = self.rng.choice(names)
-        drawn = self._running("more", flow, awaited=self.rng.random() < 0.85, most=0.3)
+        drawn = self.running("more", flow, awaited=self.rng.random() < 0.85, most=0.3)
         self._fill(drawn, self.rng.choice(self.domain.wordings(flow, "more")), flow)
         return drawn
 
@@ -172,7 +172,7 @@ class Drawer(States):
         flow = self.rng.choice(self.with_slots or self.flows)
         confirmed = self.domain.flows[flow].get("confirm") and self.rng.random() < 0.4
         drawn = (
-            self._confirming("correction", flow) if confirmed else self._running("correction", flow, most=1.0)
+            self.confirming("correction", flow) if confirmed else self.running("correction", flow, most=1.0)
         )
         if drawn is None or not self.domain.slots(flow):
             return None
@@ -194,7 +194,7 @@ class Drawer(States):
         return drawn
 
     def skip(self) -> Drawn | None:
-        drawn = self._running("skip")
+        drawn = self.running("skip")
         if drawn.flow is None or drawn.awaiting is None:
             return None
         said = self.domain.of_slot(drawn.flow, drawn.awaiting).get("skip") or []
@@ -205,7 +205,7 @@ class Drawer(States):
         return drawn
 
     def _at_confirm(self, kind: str, wordings: str) -> Drawn | None:
-        drawn = self._confirming(kind)
+        drawn = self.confirming(kind)
         if drawn is None or drawn.flow is None or not (said := self.domain.wordings(drawn.flow, wordings)):
             return None
         self._fill(drawn, self.rng.choice(said), drawn.flow)
@@ -237,7 +237,7 @@ class Drawer(States):
         said = self.domain.anytime.get(kind) or []
         if not said:
             return None
-        drawn = self._running(kind) if kind in ("repeat", "restart", "pause") else self._anywhere(kind)
+        drawn = self.running(kind) if kind in ("repeat", "restart", "pause") else self._anywhere(kind)
         drawn.acts = {kind}
         if kind == "out_of_scope":
             drawn.unlabelled = {"ask", "chitchat"}
@@ -251,7 +251,7 @@ class Drawer(States):
             return None
         flow = self.rng.choice(names)
         confirmed = self.domain.flows[flow].get("confirm") and self.rng.random() < 0.3
-        drawn = self._confirming("cancel", flow) if confirmed else self._running("cancel", flow)
+        drawn = self.confirming("cancel", flow) if confirmed else self.running("cancel", flow)
         if drawn is None:
             return None
         drawn.cancels = [flow]
@@ -265,7 +265,7 @@ class Drawer(States):
         if not names:
             return None
         flow = self.rng.choice(names)
-        drawn = self._where_not("resume", flow)
+        drawn = self.where_not("resume", flow)
         drawn.paused = [*drawn.paused, flow]
         if drawn.flow is None and self.rng.random() < 0.4:
             drawn.offering = flow
@@ -311,7 +311,7 @@ class Drawer(States):
         flow = self.rng.choice(names)
         wording = self.rng.choice(self.domain.wordings(flow, "fix"))
         opens = self.rng.random() < 0.7
-        drawn = self._where_not("fix", flow) if opens else self._running("fix", flow, most=0.3)
+        drawn = self.where_not("fix", flow) if opens else self.running("fix", flow, most=0.3)
         drawn.starts = [flow] if opens else []
         self._fill(drawn, wording, flow)
         return drawn
@@ -338,7 +338,7 @@ class Drawer(States):
         if not pairs:
             return None
         flow, one = self.rng.choice(pairs)
-        drawn = self._running("same", flow)
+        drawn = self.running("same", flow)
         drawn.filled.pop(one["slot"], None)
         drawn.awaiting = one["slot"]
         drawn.assistant = self.domain.slot(flow, one["slot"]).get("ask") or ""
@@ -358,7 +358,7 @@ class Drawer(States):
         said = self.domain.of_slot(flow, slot["name"]).get(op) or []
         if not said:
             return None
-        drawn = self._running("edit_list", flow, awaited=self.rng.random() < 0.5)
+        drawn = self.running("edit_list", flow, awaited=self.rng.random() < 0.5)
         if drawn.awaiting == slot["name"]:
             return None
         drawn.filled[slot["name"]] = self.value(flow, slot).surface
@@ -367,7 +367,7 @@ class Drawer(States):
         return drawn
 
     def bound(self) -> Drawn | None:
-        drawn = self._running("bound")
+        drawn = self.running("bound")
         if drawn.flow is None or drawn.awaiting is None:
             return None
         said = self.domain.of_slot(drawn.flow, drawn.awaiting).get("bound") or []

@@ -191,7 +191,7 @@ class States:
             if self.rng.random() < share
         }
 
-    def _running(self, kind: str, flow: str | None = None, awaited: bool = True, most: float = 0.5) -> Drawn:
+    def running(self, kind: str, flow: str | None = None, awaited: bool = True, most: float = 0.5) -> Drawn:
         flow = flow or self.rng.choice(self.with_slots or self.flows)
         drawn = Drawn(self.domain.name, kind, flow=flow, filled=self._values(flow, self.rng.random() * most))
         slots = self.domain.slots(flow)
@@ -209,11 +209,11 @@ class States:
             drawn.paused = [self.rng.choice(others)] if others else []
         return drawn
 
-    def _confirming(self, kind: str, flow: str | None = None) -> Drawn | None:
+    def confirming(self, kind: str, flow: str | None = None) -> Drawn | None:
         if not self.confirmed:
             return None
         flow = flow or self.rng.choice(self.confirmed)
-        drawn = self._running(kind, flow, awaited=False)
+        drawn = self.running(kind, flow, awaited=False)
         drawn.filled = self._values(flow, 1.0)
         drawn.confirming = True
         question = self.domain.flows[flow]["confirm"]
@@ -225,10 +225,10 @@ class States:
         if chance < 0.35:
             return self._idle(kind)
         if chance < 0.8:
-            return self._running(kind)
-        return self._confirming(kind) or self._idle(kind)
+            return self.running(kind)
+        return self.confirming(kind) or self._idle(kind)
 
-    def _where_not(self, kind: str, flow: str) -> Drawn:
+    def where_not(self, kind: str, flow: str) -> Drawn:
         """A state in which another flow than this runs, or none."""
         for _ in range(8):
             drawn = self._anywhere(kind) if self.rng.random() < 0.45 else self._idle(kind)

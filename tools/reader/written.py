@@ -31,7 +31,7 @@ def by_domain(path: Path) -> dict[str, list[dict[str, Any]]]:
 def pair_turn(drawer: Drawer, pair: dict[str, str], rng: random.Random) -> Drawn:
     """A message of a pair; its values are not known."""
     flow, wish = pair["flow"], rng.random() < 0.5
-    drawn = drawer._where_not("pair", flow)
+    drawn = drawer.where_not("pair", flow)
     drawn.text, drawn.values_known = pair["wish" if wish else "none"], False
     drawn.starts = [flow] if wish else []
     drawn.unlabelled = {"ask"} if wish else {"chitchat", "deny", "pause", "out_of_scope", "ask"}
@@ -42,15 +42,15 @@ def whole_turn(drawer: Drawer, row: dict[str, Any], rng: random.Random) -> Drawn
     """A message with its values: it requests a task, answers a question, or changes what stands to be confirmed."""
     flow, text = row["flow"], row["text"]
     if row["kind"] == "change":
-        drawn = (flow in drawer.confirmed and drawer._confirming("change", flow)) or drawer._running(
+        drawn = (flow in drawer.confirmed and drawer.confirming("change", flow)) or drawer.running(
             "change", flow, awaited=False, most=1.0
         )
         drawn.unlabelled = {"deny", "affirm", "ask", "chitchat", "pause"}
     elif row["kind"] == "open":
-        drawn = drawer._where_not("opening", flow)
+        drawn = drawer.where_not("opening", flow)
         drawn.starts, drawn.unlabelled = [flow], {"ask"}
     else:
-        drawn, asked = drawer._running("answer", flow), row["asked"]
+        drawn, asked = drawer.running("answer", flow), row["asked"]
         drawn.awaiting, drawn.unlabelled = asked, {"ask", "deny"}
         drawn.filled.pop(asked, None)
         drawn.assistant = drawer.domain.slot(flow, asked).get("ask") or f"What is the {asked}?"
