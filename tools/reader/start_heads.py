@@ -41,7 +41,7 @@ DRAWS = 120
 HIDDEN, FINISHED = 0.12, 0.35
 """Share of openings without their flow, and of other turns after a finished flow."""
 WEIGHTS = {"drawn": 1.0, "pairs": 2.0, "whole": 1.0, "recorded": 2.0}
-PRIOR = 2.0
+PRIOR = 0.5
 """Added to the log-odds that no flow starts, since fewer messages start one in service than in the fit: chosen on six
 registries that the network had not seen, and on pairs of a mention and a request about them."""
 EPOCHS, ROWS, RATE, PENALTY = 10, 256, 1e-3, 1e-2
