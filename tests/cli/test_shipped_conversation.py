@@ -21,7 +21,7 @@ def test_a_conversation_goes_aside_and_back_is_corrected_and_confirmed(run: Any)
     kinds = [[each["type"] for each in turn["decision"]["commands"]] for turn in turns if "decision" in turn]
     assert ran == ["track_order", "return_item"]
     assert kinds == [
-        ["start_flow", "set_slot"], ["set_slot"], ["ask"], ["start_flow", "set_slot"], ["resume_flow"], ["set_slot"],
+        ["start_flow", "set_slot", "set_slot"], ["set_slot"], ["ask"], ["start_flow", "set_slot"], ["resume_flow"],
         ["deny", "correct_slot"], ["affirm"], ["chitchat"],
     ]  # fmt: skip
     assert not any(

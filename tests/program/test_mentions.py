@@ -80,8 +80,8 @@ def test_a_denied_task_and_a_yes_to_nothing_start_nothing(registry: str, text: s
 @pytest.mark.row("U19")
 @pytest.mark.parametrize(
     ("name", "program", "most"),
-    # Those of ten_e are texts with a word too many or too few, which the confirmation shows.
-    [("ten_c", "support", 0), ("ten_d", "support", 1), ("ten_e", "support", 2), ("ten_e", "base", 2)],
+    # Most are texts with a word too many or too few, or a day of another task: the confirmation shows both.
+    [("ten_c", "support", 2), ("ten_d", "support", 3), ("ten_e", "support", 2), ("ten_e", "base", 2)],
 )
 def test_the_newest_cases_by_others_hold_hardly_a_grave_one(name: str, program: str, most: int) -> None:
     grave = [one for one in judged(name, program) if one.grave]
@@ -165,7 +165,6 @@ def test_what_no_flow_offers_starts_nothing(registry: str, text: str) -> None:
     [
         ("lunch", "lovely weather today, can i order lunch"),
         ("clinic", "cancel my appointment, work is crazy today"),
-        ("lunch", "order lunch for the day after the audit, audit is the 20th"),
     ],
 )
 def test_small_talk_gives_a_flow_that_starts_no_day(registry: str, text: str) -> None:

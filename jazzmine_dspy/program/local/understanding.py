@@ -20,7 +20,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
 from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, SeesTurn
-from jazzmine_dspy.program.reader.reading import read_texts, read_values
+from jazzmine_dspy.program.reader.reading import read_option, read_texts, read_values
 from jazzmine_dspy.program.recall_query import asked_about, picked_wish
 from jazzmine_dspy.program.state import TurnState
 
@@ -221,6 +221,10 @@ LIKELY_ASKED, LIKELY_TOLD = 0.6, 0.5
 ``python tools/acts_weights.py --measure`` prints how many are right from there on, where nothing was fitted.
 """
 
+_READ = (0.3, 0.9)
+"""Least probabilities of an option of a starting flow by the reader: if both models find the same one, and alone.
+Chosen on six registries that the reader had not seen."""
+
 LIKELY_COUNTED = 0.85
 """How likely it has to be in an answer with a number: "a triple" is near to "double", and is none."""
 
@@ -248,14 +252,17 @@ def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[s
     slot_names = {command.slot_name for command in result}
     starting = [name for name in state.selected if name in state.registry and name not in turn.paused]
     for name in starting[:1]:
-        assigned = [command.value for command in result if isinstance(command, SlotValue)]
-        for slot, value in read_values(state, name, assigned):
-            if slot.name not in slot_names:
+        told = {each.name: each.value for each in result if isinstance(each, SlotValue)}
+        for slot, value in read_values(state, name, told) if len(starting) == 1 else ():
+            if slot.name in slot_names and slot.name not in told:
+                continue
+            result = [each for each in result if each.slot_name != slot.name]
+            if value is not None:
                 place = place_of(slot, value, turn.text, state.at)
                 result = _insert_value(result, SetSlot(name=slot.name, value=value), place, state, name)
         for slot in state.registry[name].slots:
             if _open(slot, state) and slot.name not in slot_names:
-                match = _match_option(slot, state, None)
+                match = _match_option(slot, state, None, name)
                 if match is not None:
                     result = _insert_value(
                         result, SetSlot(name=slot.name, value=match[0]), match[1], state, name
@@ -266,7 +273,7 @@ def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[s
     kinds = {command.type for command in result}
     if kinds - _NO_ANSWER or (kinds & {"skip_slot", "cancel_flow"} and _LEAVES.search(turn.text)):
         return result
-    match = _match_option(awaited, state, acts)
+    match = _match_option(awaited, state, acts, turn.flow or "")
     kind = CorrectSlot if awaited.name in turn.slots.names else SetSlot
     return result if match is None else [kind(name=awaited.name, value=match[0])]
 
@@ -277,15 +284,20 @@ def _open(slot: Slot, state: TurnState) -> bool:
     return several and not values_in(slot, state.turn.text, state.at)
 
 
-def _match_option(slot: Slot, state: TurnState, acts: Mapping[str, float] | None) -> tuple[str, int] | None:
+def _match_option(
+    slot: Slot, state: TurnState, acts: Mapping[str, float] | None, flow: str
+) -> tuple[str, int] | None:
     """Return the option that a message likely means, and the position of its words."""
     text = state.turn.text
     texts = options.texts_of(slot, text)
     rows = state.features(texts.texts)
     shares = options.shares(options.shipped(), *options.seen(slot, text, texts, rows, acts))
     best = int(np.argmax(shares))
-    if acts is None:
-        least = LIKELY_TOLD
+    read, given, share = read_option(state, flow, slot.name)
+    if acts is None and given >= _READ[1] and share >= _READ[1] and shares[best] < LIKELY_TOLD:
+        best, least = slot.options.index(read), 0.0
+    elif acts is None:
+        least = _READ[0] if read == slot.options[best] and given >= _READ[0] else LIKELY_TOLD
     elif options.says_word(slot, text, best):
         least = 0.0
     else:

@@ -106,8 +106,8 @@ START, RESUME, CANCEL, ORDER = range(4)
 OPS = ("none", "given", "skip", "add", "remove", "clear", "same")
 HASHES = {
     "encoder.onnx": "023654289be746b51e341c3e0f6e7133e59bede7e87201efddb810e82003a894",
-    "fusion.onnx": "7b6d950883b31dc961a91d13ceb5030808b65e08aa5fc737a2f833bff43dab14",
-    "heads.safetensors": "384c4a76dcc48691771e40e459d38448b86658bea56b0aa16905a46405af90c9",
+    "fusion.onnx": "a3ecd7393982f81b1572cda7e3b1d62663ecc15ed2f1d8a2c9db3a81b5b6a0f6",
+    "heads.safetensors": "b8753a5a20879c184660772e262c3cbcc801d30844ea6be14ade74a0ddf370c4",
 }
 """SHA-256 of the files of the weights."""
 
@@ -159,6 +159,11 @@ class Logits(NamedTuple):
     message: Array
     states: Array
     near: Array
+
+    def shares(self, op: str) -> Array:
+        """The probability of one of :data:`OPS`, by card, (c,)."""
+        odds = np.exp(self.op - self.op.max(axis=1, keepdims=True))
+        return np.asarray(odds[:, OPS.index(op)] / odds.sum(axis=1))
 
 
 class Network:

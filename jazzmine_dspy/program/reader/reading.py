@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +23,9 @@ _BESIDE = ("ask", "repeat", "restart", "handoff")
 _ALONE = ("out_of_scope", "chitchat")
 _SECOND = 0.25
 """Least probability of a second flow that starts."""
-_LEAST_GIVEN = 0.95
-"""Least probability that a message has a value for a slot: chosen on six registries that it had not seen."""
+_LEAST_GIVEN, _LEAST_TOLD, _LEAST_COUNTED = 0.95, 0.7, 0.2
+"""Least probability that a message has a value for a slot: of a running flow, and of any date or boolean; of a flow
+that starts; and of a number or an amount of this one by rules. Chosen on six registries that it had not seen."""
 _LONGEST = 25
 """Most tokens of a value."""
 
@@ -63,35 +64,60 @@ def start_shares(logits: Logits, running: str | None) -> tuple[dict[str, float],
     return dict(zip(rows, shares, strict=True)), none
 
 
-def read_values(state: TurnState, flow: str, assigned: Sequence[Any]) -> list[tuple[Slot, Any]]:
-    """Read the values of a flow that starts, without choices, where the reader is sure that the message has them.
+def read_values(state: TurnState, flow: str, told: Mapping[str, Any]) -> Iterator[tuple[Slot, Any]]:
+    """Read the values of a flow that starts, without choices.
+
+    Yields values that the rules lack, and None for a number or an amount that the reader takes for none of the slot.
 
     Args:
         state: The turn.
         flow: The flow.
-        assigned: Values of other slots; none of them is read a second time.
+        told: The values by rules; no value is read for two slots.
     """
     logits = state.read()
     if logits is None:
-        return []
-    odds = np.exp(logits.op - logits.op.max(axis=1, keepdims=True))
-    shares = odds[:, OPS.index("given")] / odds.sum(axis=1)
-    reader, texts, values = (
-        _Reader(state, logits),
-        [str(value) for value in assigned],
-        list[tuple[Slot, Any]](),
-    )
-    for row in np.argsort(-shares):
-        card = logits.cards[row]
-        if shares[row] < _LEAST_GIVEN or card.kind != "slot" or card.flow != flow or card.type == "choice":
+        return
+    shares = logits.shares("given")
+    own = [
+        (row, logits.cards[row])
+        for row in np.argsort(-shares).tolist()
+        if logits.cards[row].kind == "slot"
+        and logits.cards[row].flow == flow
+        and logits.cards[row].type != "choice"
+    ]
+    slots = {slot.name: slot for slot in state.registry[flow].slots}
+    # What stands behind the tokens that it reads, it cannot deny.
+    whole = max(end for _, end in logits.offsets) >= len(state.turn.text.rstrip())
+    denied = {
+        card.slot
+        for row, card in own
+        if whole and card.slot in told and card.type in ("number", "money") and shares[row] < _LEAST_COUNTED
+    }
+    yield from ((slots[name], None) for name in denied)
+    reader, texts = _Reader(state, logits), [str(value) for name, value in told.items() if name not in denied]
+    for row, card in own:
+        slot = slots[card.slot]
+        sure = slot.kind.dated or slot.type == "boolean"
+        if card.slot in told or shares[row] < (_LEAST_GIVEN if sure else _LEAST_TOLD):
             continue
-        slot = state.registry[flow].slot(card.slot)
-        assert slot is not None, "cards are of the registry"
-        value = reader.value(int(row), card, slot)
-        if value is not None and str(value) not in texts:
+        value = reader.value(row, card, slot)
+        if value is not None and (slot.type == "boolean" or str(value) not in texts):
             texts.append(str(value))
-            values.append((slot, value))
-    return values
+            yield slot, value
+
+
+def read_option(state: TurnState, flow: str, slot: str) -> tuple[str, float, float]:
+    """Read a choice: its likeliest option, how likely the message gives the slot a value, and how likely this one."""
+    logits = state.read()
+    if logits is None:
+        return "", 0.0, 0.0
+    own = [at for at, each in enumerate(logits.cards) if each.option and each[2:4] == (flow, slot)]
+    row = next((at for at, each in enumerate(logits.cards) if each[2:5] == (flow, slot, "")), None)
+    if row is None or not own:
+        return "", 0.0, 0.0
+    odds = np.exp(logits.option[own] - logits.option[own].max())
+    best = int(odds.argmax())
+    return logits.cards[own[best]].option, float(logits.shares("given")[row]), float(1.0 / odds.sum())
 
 
 def read_texts(state: TurnState, commands: Sequence[Command]) -> list[Command]:
@@ -110,9 +136,8 @@ def read_texts(state: TurnState, commands: Sequence[Command]) -> list[Command]:
     if slot is not None and slot.name in free and free_text(turn.text).startswith(taken):
         own = (slot.name, "")
         row = next(at for at, card in enumerate(logits.cards) if card.flow == turn.flow and card[3:5] == own)
-        odds = np.exp(logits.op[row] - logits.op[row].max())
         value = _Reader(state, logits).value(row, logits.cards[row], slot)
-        if value is not None and odds[OPS.index("given")] >= _LEAST_GIVEN * odds.sum():
+        if value is not None and logits.shares("given")[row] >= _LEAST_GIVEN:
             kind = CorrectSlot if slot.name in turn.slots.names else SetSlot
             heard = kind(name=slot.name, value=value)
             shorter = len(str(heard.value)) < len(taken or turn.text)
@@ -120,13 +145,18 @@ def read_texts(state: TurnState, commands: Sequence[Command]) -> list[Command]:
                 rest = [each for each in result if each.type not in _ALONE and each.slot_name != slot.name]
                 result = [heard, *rest]
     known = {turn.awaiting, *turn.slots.names, *(each.slot_name for each in result)}
-    for other, value in read_values(state, state.running.name, list(values.values())):
-        if other.name in free and other.name not in known:
-            result.append(SetSlot(name=other.name, value=value))
+    for at in np.flatnonzero(logits.shares("given") >= _LEAST_GIVEN).tolist():
+        card = logits.cards[at]
+        if card.kind == "slot" and card.flow == turn.flow and card.slot in free and card.slot not in known:
+            other = state.running.slot(card.slot)
+            assert other is not None, "cards are of the registry"
+            value = _Reader(state, logits).value(at, card, other)
+            if value is not None and value not in values.values():
+                result.append(SetSlot(name=other.name, value=value))
     return result
 
 
-class Reading(NamedTuple):
+class _Reading(NamedTuple):
     """What the network makes of a turn.
 
     Args:
@@ -150,7 +180,7 @@ class _Reader:
         self._flows = {card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow"}
         self._certainty = 1.0
 
-    def reading(self) -> Reading:
+    def reading(self) -> _Reading:
         turn, acts = (
             self._state.turn,
             {act for at, act in enumerate(ACTS) if self._holds(self._logits.acts[at])},
@@ -192,7 +222,7 @@ class _Reader:
         ]
         made += [{"type": act} for act in _ALONE if act in acts and not (made or starts)]
         clarify = self._ranked()[:2] if "clarify" in acts and not (made or starts) else []
-        return Reading(starts, clarify, tuple(_valid(made)), self._certainty)
+        return _Reading(starts, clarify, tuple(_valid(made)), self._certainty)
 
     def _holds(self, odds: float) -> bool:
         """Whether something is more likely than not."""
