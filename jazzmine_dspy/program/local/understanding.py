@@ -221,8 +221,8 @@ LIKELY_ASKED, LIKELY_TOLD = 0.6, 0.5
 ``python tools/acts_weights.py --measure`` prints how many are right from there on, where nothing was fitted.
 """
 
-_READ = (0.3, 0.9)
-"""Least probabilities of an option of a starting flow by the reader: if both models find the same one, and alone.
+_LIKELY_BOTH, _LIKELY_READ = 0.3, 0.9
+"""Least probability of an option of a starting flow, where both models choose the same one, and by the reader alone.
 Chosen on six registries that the reader had not seen."""
 
 LIKELY_COUNTED = 0.85
@@ -252,9 +252,9 @@ def meant_options(state: TurnState, commands: Sequence[Command], acts: Mapping[s
     slot_names = {command.slot_name for command in result}
     starting = [name for name in state.selected if name in state.registry and name not in turn.paused]
     for name in starting[:1]:
-        told = {each.name: each.value for each in result if isinstance(each, SlotValue)}
-        for slot, value in read_values(state, name, told) if len(starting) == 1 else ():
-            if slot.name in slot_names and slot.name not in told:
+        by_rules = {each.name: each.value for each in result if isinstance(each, SlotValue)}
+        for slot, value in read_values(state, name, by_rules) if len(starting) == 1 else ():
+            if slot.name in slot_names and slot.name not in by_rules:
                 continue
             result = [each for each in result if each.slot_name != slot.name]
             if value is not None:
@@ -293,11 +293,11 @@ def _match_option(
     rows = state.features(texts.texts)
     shares = options.shares(options.shipped(), *options.seen(slot, text, texts, rows, acts))
     best = int(np.argmax(shares))
-    read, given, share = read_option(state, flow, slot.name)
-    if acts is None and given >= _READ[1] and share >= _READ[1] and shares[best] < LIKELY_TOLD:
-        best, least = slot.options.index(read), 0.0
-    elif acts is None:
-        least = _READ[0] if read == slot.options[best] and given >= _READ[0] else LIKELY_TOLD
+    if acts is None:
+        read, given, share = read_option(state, flow, slot.name)
+        least = _LIKELY_BOTH if read == slot.options[best] and given >= _LIKELY_BOTH else LIKELY_TOLD
+        if shares[best] < LIKELY_TOLD and min(given, share) >= _LIKELY_READ:
+            best, least = slot.options.index(read), 0.0
     elif options.says_word(slot, text, best):
         least = 0.0
     else:

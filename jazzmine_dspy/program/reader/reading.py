@@ -64,7 +64,7 @@ def start_shares(logits: Logits, running: str | None) -> tuple[dict[str, float],
     return dict(zip(rows, shares, strict=True)), none
 
 
-def read_values(state: TurnState, flow: str, told: Mapping[str, Any]) -> Iterator[tuple[Slot, Any]]:
+def read_values(state: TurnState, flow: str, by_rules: Mapping[str, Any]) -> Iterator[tuple[Slot, Any]]:
     """Read the values of a flow that starts, without choices.
 
     Yields values that the rules lack, and None for a number or an amount that the reader takes for none of the slot.
@@ -72,18 +72,16 @@ def read_values(state: TurnState, flow: str, told: Mapping[str, Any]) -> Iterato
     Args:
         state: The turn.
         flow: The flow.
-        told: The values by rules; no value is read for two slots.
+        by_rules: The values that rules read; no value is read for two slots.
     """
     logits = state.read()
     if logits is None:
         return
     shares = logits.shares("given")
     own = [
-        (row, logits.cards[row])
+        (row, card)
         for row in np.argsort(-shares).tolist()
-        if logits.cards[row].kind == "slot"
-        and logits.cards[row].flow == flow
-        and logits.cards[row].type != "choice"
+        if (card := logits.cards[row]).kind == "slot" and card.flow == flow and card.type != "choice"
     ]
     slots = {slot.name: slot for slot in state.registry[flow].slots}
     # What stands behind the tokens that it reads, it cannot deny.
@@ -91,14 +89,15 @@ def read_values(state: TurnState, flow: str, told: Mapping[str, Any]) -> Iterato
     denied = {
         card.slot
         for row, card in own
-        if whole and card.slot in told and card.type in ("number", "money") and shares[row] < _LEAST_COUNTED
-    }
+        if whole and card.type in ("number", "money") and shares[row] < _LEAST_COUNTED
+    } & set(by_rules)
     yield from ((slots[name], None) for name in denied)
-    reader, texts = _Reader(state, logits), [str(value) for name, value in told.items() if name not in denied]
+    texts = [str(value) for name, value in by_rules.items() if name not in denied]
+    reader = _Reader(state, logits)
     for row, card in own:
         slot = slots[card.slot]
         sure = slot.kind.dated or slot.type == "boolean"
-        if card.slot in told or shares[row] < (_LEAST_GIVEN if sure else _LEAST_TOLD):
+        if card.slot in by_rules or shares[row] < (_LEAST_GIVEN if sure else _LEAST_TOLD):
             continue
         value = reader.value(row, card, slot)
         if value is not None and (slot.type == "boolean" or str(value) not in texts):
