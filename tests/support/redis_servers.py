@@ -46,13 +46,18 @@ def binaries() -> dict[str, Path]:
     return found
 
 
+_GIVEN_PORTS: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that nobody listens on now, below those that systems hand out, so that it stays free."""
+    """A port that nobody listens on now, below those that systems hand out; this process gets it once."""
     while True:
         port = 10_000 + int.from_bytes(os.urandom(2), "big") % 12_000
         with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _GIVEN_PORTS:
+                probe.bind(("127.0.0.1", port))
+                _GIVEN_PORTS.add(port)
+                return port
 
 
 class Server:
