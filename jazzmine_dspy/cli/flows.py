@@ -46,11 +46,11 @@ def check(
     routed, run, texts = misrouted(registry)
     problems = [*flow_problems(registry), *routed]
     errors = sum(problem.severity == "error" for problem in problems)
-    left_out = "; those of flows with guards, and of very many, are left out" if run < texts else ""
+    left_out = f"; {texts - run} were not run" if run < texts else ""
     output().show(
         *(f"{one.severity}: {path}, {one.field}\n  {one.message}. {one.remedy}" for one in problems),
-        *([f"about: {registry.about}"] if registry.about else []),
-        f"{run} of {texts} examples and keywords ran through the base program{left_out}",
+        *([f"language models read: {registry.about}"] if registry.about else []),
+        f"{len(routed)} of {run} examples and keywords select another flow{left_out}",
         f"{count(len(registry), 'flow')}, {count(errors, 'error')}, {count(len(problems) - errors, 'warning')}",
         document={
             "ok": not errors,

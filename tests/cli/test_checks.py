@@ -162,8 +162,8 @@ def test_examples_and_keywords_that_select_another_flow_are_named(run: Any, tmp_
     assert routed == [("flow 'track_order', keywords", "'refund it' selects 'refund'")]
     assert report["texts"] == {"all": 13, "run": 9}, "neither a blank keyword nor those of a flow with guards"
     out = run("flows", "check", "flows.yaml").out
-    assert "about: a shop" in out
-    assert "9 of 13 examples and keywords ran through the base program; those of flows with guards" in out
+    assert "language models read: a shop" in out
+    assert "1 of 9 examples and keywords select another flow; 4 were not run" in out
     # A keyword of both is no mistake of one.
     (tmp_path / "flows.yaml").write_text(ROUTED, "utf-8")
     assert "selects" not in run("flows", "check", "flows.yaml").out
