@@ -126,16 +126,12 @@ def _weighed(state: TurnState, decided: Decided, second: Decided | None) -> Deci
 
 def _changes_alone(decided: Decided, second: Decided) -> bool:
     """Whether the reader changes values, and does nothing else, where the rules find nothing."""
-    assert decided.selection is not None, "the answer is whole"
-    assert second.selection is not None, "the answer is whole"
-    if decided.commands or any(
-        (*each.flows, *each.clarify) for each in (decided.selection, second.selection)
-    ):
-        return False
+    chosen = [each for each in (decided.selection, second.selection) if each and (each.flows or each.clarify)]
     values = [str(each.value) for each in second.commands or () if isinstance(each, SlotValue)]
     kinds = {each.type for each in second.commands or ()}
     # A text that goes into two slots is misread.
-    return kinds <= {"deny", "set_slot", "correct_slot"} and 0 < len(values) == len(set(values))
+    changes = kinds <= {"deny", "set_slot", "correct_slot"} and 0 < len(values) == len(set(values))
+    return changes and not decided.commands and not chosen
 
 
 def _merged(state: TurnState, decided: Decided) -> list[Command]:
