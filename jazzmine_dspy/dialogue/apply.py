@@ -177,7 +177,6 @@ class CommandApplier(Dialogue):
             return False
         self.ended = True
         if unsure and found is state.active_flow:
-            self.replies.append(self.speech.say("kept", self.registry.get(found.flow_name)))
             pause_flow(state)
             return True
         self.replies.append(self.speech.say("cancelled", self.registry.get(found.flow_name), found.values))
