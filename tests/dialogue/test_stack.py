@@ -150,6 +150,17 @@ def test_a_flow_that_left_the_registry_fails_and_the_rest_goes_on(talk: Any) -> 
     assert (talk.ended, talk.paused) == ([("track_order", "failed")], ["change_shipping"])
 
 
+@pytest.mark.row("S3")
+def test_the_flow_that_follows_another_one_is_named(talk: Any) -> None:
+    talk(start("cancel_order"), put("order_id", "4471"))
+    talk(start("track_order"), "affirm")
+    talk.state = begin_action(talk.state)
+    state, step = complete(talk.state, talk.registry)
+    assert step.text == "Done: cancel order. Next: track order. Which order?"
+    assert (step.kind, step.flow, step.slot) == ("ask_slot", "track_order", "order_id")
+    assert state.active_flow is not None
+
+
 def test_completing_an_action_offers_or_takes_up_what_waits(talk: Any) -> None:
     talk(start("change_shipping"))
     talk(start("track_order"), *FILLED)
