@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from rapidfuzz.distance import OSA
@@ -41,6 +41,13 @@ _UNDONE = re.compile(
 """Words of a message that undoes something, that denies, or that speaks of trouble."""
 
 
+_TO_UNDO = re.compile(
+    r"\b(?:not coming|(?:can'?t|won'?t|cannot) (?:be |really )?(?:come|make (?:it|that)|travel|go|on (?:it|the)|need)|"
+    r"money back|call\w* (?:it )?off|no longer (?:need|want|coming|going))\b",
+    re.IGNORECASE,
+)
+
+
 @lru_cache(maxsize=1024)
 def undoes(flow: Flow) -> bool:
     """Whether a flow cancels, ends or blocks something."""
@@ -75,6 +82,25 @@ def undoes_unasked(flow: Flow, turn: Turn) -> bool:
         for word in plain(text).split()
         for verb in verbs
     )
+
+
+def is_opposite(flow: Flow, turn: Turn, flows: Mapping[str, Flow]) -> bool:
+    """Whether a flow does the opposite of what a message says: it undoes unasked, or does what is to be undone.
+
+    Args:
+        flow: The flow.
+        turn: The turn.
+        flows: All flows; a message undoes what a flow does where another one undoes that.
+    """
+    if not is_english(turn.locale):
+        return False
+    if undoes(flow):
+        return undoes_unasked(flow, turn)
+    if _TO_UNDO.search(turn.text.replace("\u2019", "'")) is None:
+        return False
+    thing = {stem(word) for word in flow.name.lower().split("_")[1:]}
+    return any(undoes(other) and thing & {stem(word) for word in name.lower().split("_")[1:]}
+               for name, other in flows.items())  # fmt: skip
 
 
 @lru_cache(maxsize=1024)

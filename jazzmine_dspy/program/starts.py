@@ -33,8 +33,8 @@ _OFFSET = -6.2
 _RUNNING = {"similarity": -3.4, "start": 0.55, "values": 0.9}
 """Added while a flow runs: most messages then answer it, and only their words point to another one."""
 
-_DENIED = -4.0
-"""Added for a flow that the message denies: ranks it far below every other."""
+_OPPOSITE = -4.0
+"""Added for a flow that does the opposite of the message: ranks it far below every other."""
 
 _AWAITED = -0.2
 """Added while a slot is awaited: if the odds are nearly even, the message is the answer."""
@@ -165,7 +165,7 @@ def starts(
     acts: Mapping[str, float],
     turn: Turn,
     values: Callable[[str], Values],
-    denied: Callable[[str], bool] = lambda _: False,
+    opposite: Callable[[str], bool] = lambda _: False,
 ) -> Starts | None:
     """Estimate the probability that a message starts each flow, and any flow at all.
 
@@ -174,7 +174,7 @@ def starts(
         acts: The probability of each act.
         turn: The turn.
         values: Counts the values of the message that fit a flow.
-        denied: Whether the message denies a flow.
+        opposite: Whether a flow does the opposite of the message.
     """
     running = turn.flow
     others = [one for one in recalled if one.name != running]
@@ -199,7 +199,7 @@ def starts(
     scores = np.array(
         [
             _FLOW["similarity"] * one.similarity + _FLOW["support"] * float(np.log(one.support + 1e-4))
-            + _FLOW["fused"] * (one.score / top if top > 0 else 0.0) + _DENIED * denied(one.name)
+            + _FLOW["fused"] * (one.score / top if top > 0 else 0.0) + _OPPOSITE * opposite(one.name)
             for one in others
         ]
     )  # fmt: skip

@@ -214,7 +214,7 @@ def test_nothing_is_noted_where_the_flow_runs_or_a_person_takes_over(talk: Conve
         ({"type": "number", "min": 5, "ask": "How many?"}, "How many? For example: 5."),
         ({"type": "number", "max": 2, "ask": "How many?"}, "How many?"),
         ({"type": "money", "ask": "How much?"}, "How much? For example: £12.50."),
-        ({"type": "duration", "ask": "How long?"}, "How long? Your own words will do."),
+        ({"type": "duration", "ask": "How long?"}, "How long?"),
         ({"type": "email", "ask": "Where to?"}, "Where to? For example: ann@example.org."),
     ],
 )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,7 @@ from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.memory.procedural import minilm
 from jazzmine_dspy.memory.procedural.index import FlowIndex
 from jazzmine_dspy.models import TurnDecision
-from jazzmine_dspy.models.commands import (
-    COMMANDS,
-    Affirm,
-    CancelFlow,
-    CorrectSlot,
-    Deny,
-    ResumeFlow,
-    SetSlot,
-    StartFlow,
-)
+from jazzmine_dspy.models.commands import COMMANDS, CancelFlow, SetSlot, StartFlow
 from jazzmine_dspy.models.errors import EmbeddingError, MemoryUnavailableError
 from jazzmine_dspy.models.slot_types.choice import Listing
 from jazzmine_dspy.models.turn import Confirming
@@ -324,58 +314,3 @@ def test_long_messages_and_many_cards_are_read() -> None:
     )
     assert len(logits.cards) == 60 * (1 + 3 * 4)
     assert logits.spans.shape[1] == len(logits.cards)
-
-
-CONFIRMING: dict[str, Any] = {
-    "flow": "book_lesson", "status": "awaiting_confirmation", "slots": {"level": "beginner", "people": 2},
-    "confirming": {"action": "Book the beginner lesson?", "flow": "book_lesson"},
-}  # fmt: skip
-
-
-@pytest.mark.row("U6", "U19")
-def test_a_confirmation_that_rules_leave_open_is_changed_by_the_reader() -> None:
-    turn = Turn.model_validate({"text": "were four btw", **CONFIRMING})
-    decision = program(name="local").decide(turn)
-    assert decision.commands == [Deny(slot="people"), CorrectSlot(name="people", value=4)]
-    understood = decision.stages["understand"]
-    assert understood.source == READER
-    assert understood.agreement is not None
-    assert understood.agreement > 0.0
-    # While a slot is asked for, the same words are the rules' alone.
-    asked = turn.model_copy(update={"confirming": None, "status": "collecting_slots", "awaiting": "level"})
-    assert program(name="local").decide(asked).stages["understand"].source != READER
-
-
-@pytest.mark.row("U6", "U19")
-@pytest.mark.parametrize(
-    "commands",
-    [
-        [],
-        [Affirm()],
-        [Deny()],
-        [CancelFlow()],
-        [SetSlot(name="people", value=4), Affirm()],
-        [SetSlot(name="people", value=4), ResumeFlow(flow="rent_board")],
-        [SetSlot(name="people", value=4), SetSlot(name="level", value="4")],
-    ],
-)
-def test_at_a_confirmation_the_reader_changes_values_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, commands: list[Any]
-) -> None:
-    turn = Turn.model_validate({"text": "were four btw", **CONFIRMING})
-    read = second_reading(program(name="local").read(turn))
-    assert read is not None
-    monkeypatch.setattr(deciders, "second_reading", lambda _: replace(read, commands=tuple(commands)))
-    decision = program(name="local").decide(turn)
-    assert (decision.commands, decision.stages["understand"].source) == ([], "local")
-
-
-@pytest.mark.row("U6", "U19")
-def test_at_a_confirmation_the_reader_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    turn = Turn.model_validate({"text": "were four btw", **CONFIRMING})
-    read = second_reading(program(name="local").read(turn))
-    assert read is not None
-    assert read.selection is not None
-    starting = read.selection.model_copy(update={"flows": ["rent_board"]})
-    monkeypatch.setattr(deciders, "second_reading", lambda _: replace(read, selection=starting))
-    assert program(name="local").decide(turn).commands == []

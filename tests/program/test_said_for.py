@@ -10,7 +10,7 @@ import pytest
 from jazzmine_dspy.models import Flow, FlowRegistry, Turn
 from jazzmine_dspy.models.patterns import pattern_match
 from jazzmine_dspy.models.slots import ReadingContext, Slot
-from jazzmine_dspy.program.denials import is_denied, undoes, undoes_unasked
+from jazzmine_dspy.program.denials import is_denied, is_opposite, undoes, undoes_unasked
 from jazzmine_dspy.program.heads.acts.days import stay_days
 from jazzmine_dspy.program.heads.acts.free_texts import awaited_items, awaited_text, only_answers
 from jazzmine_dspy.program.heads.acts.named import named_texts
@@ -110,16 +110,18 @@ def test_items_end_where_numbers_and_days_begin() -> None:
 
 @pytest.mark.row("F9")
 @pytest.mark.parametrize(
-    ("flow", "text", "unasked"),
+    ("flow", "text", "opposite"),
     [
         ("cancel_trip", "can i travel tomorrow at nine?", True),
         ("cancel_trip", "we can't make it tomorrow", False),
         ("cancel_trip", "canel my trip", False),
+        ("book_trip", "not coming on friday, sorry", True),
+        ("book_trip", "a trip on friday please", False),
         ("pay", "not coming on friday, sorry", False),
     ],
 )
-def test_what_undoes_is_started_where_the_message_says_so(flow: str, text: str, unasked: bool) -> None:
-    assert undoes_unasked(FLOWS[flow], Turn(text=text)) is unasked
+def test_what_undoes_is_started_where_the_message_says_so(flow: str, text: str, opposite: bool) -> None:
+    assert is_opposite(FLOWS[flow], Turn(text=text), FLOWS) is opposite
 
 
 CARD = Flow(name="charge_card", description="Charge a card.", examples=("charge my card",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jazzmine_dspy.models.commands import Command, SlotValue
+from jazzmine_dspy.models.commands import Command
 from jazzmine_dspy.models.decision import Enhancement, Selection, Stage, StageRecord
 from jazzmine_dspy.program.deadline import Deadline
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, Decider, record
@@ -75,12 +75,7 @@ class LocalDecider(Decider):
         )
         if certain or not self.models:
             return replace(decided, confidence={"turn": float(certain)})
-        decided = _weighed(state, decided, second)
-        if second is None or state.turn.confirming is None or not _changes_alone(decided, second):
-            return decided
-        # The confirmation is put again, with the values that the reader found.
-        records["understand"] = second.records["understand"]
-        return _weighed(state, replace(decided, commands=second.commands, records=records), second)
+        return self._weighed(state, decided, second)
 
     def select(self, state: TurnState, closed: Closed | None = None) -> FlowChoice:
         """Select the flows of a message, without flows that it rejects."""
@@ -108,30 +103,19 @@ class LocalDecider(Decider):
             else understood._replace(confidence=min(understood.confidence, NOTHING_FOUND))
         )
 
-
-def _weighed(state: TurnState, decided: Decided, second: Decided | None) -> Decided:
-    """Return the answer with the probability that all its commands are right; the reader's answer is a sign."""
-    understood, commands = decided.records["understand"], _merged(state, decided)
-    if second is not None:
-        same = set(_merged(state, second)) == set(commands)
-        agreement = second.confidence["turn"] * (1.0 if same else -1.0)
-        understood = understood.model_copy(update={"agreement": agreement})
-    model = confidence_model(state)
-    candidates = decided.selection.candidates if decided.selection else []
-    seen = features(state.turn, state.registry, commands, candidates, understood)
-    probability = 0.0 if model is None else model.probability(seen)
-    records = {**decided.records, "understand": understood}
-    return replace(decided, records=records, confidence={"turn": probability})
-
-
-def _changes_alone(decided: Decided, second: Decided) -> bool:
-    """Whether the reader changes values, and does nothing else, where the rules find nothing."""
-    chosen = [each for each in (decided.selection, second.selection) if each and (each.flows or each.clarify)]
-    values = [str(each.value) for each in second.commands or () if isinstance(each, SlotValue)]
-    kinds = {each.type for each in second.commands or ()}
-    # A text that goes into two slots is misread.
-    changes = kinds <= {"deny", "set_slot", "correct_slot"} and 0 < len(values) == len(set(values))
-    return changes and not decided.commands and not chosen
+    def _weighed(self, state: TurnState, decided: Decided, second: Decided | None) -> Decided:
+        """Return the answer with the probability that all its commands are right; the reader's answer is a sign."""
+        understood, commands = decided.records["understand"], _merged(state, decided)
+        if second is not None:
+            same = set(_merged(state, second)) == set(commands)
+            agreement = second.confidence["turn"] * (1.0 if same else -1.0)
+            understood = understood.model_copy(update={"agreement": agreement})
+        model = confidence_model(state)
+        candidates = decided.selection.candidates if decided.selection else []
+        seen = features(state.turn, state.registry, commands, candidates, understood)
+        probability = 0.0 if model is None else model.probability(seen)
+        records = {**decided.records, "understand": understood}
+        return replace(decided, records=records, confidence={"turn": probability})
 
 
 def _merged(state: TurnState, decided: Decided) -> list[Command]:

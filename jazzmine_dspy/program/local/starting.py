@@ -11,7 +11,7 @@ from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clauses import NONE
-from jazzmine_dspy.program.denials import is_denied
+from jazzmine_dspy.program.denials import is_denied, is_opposite
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
@@ -107,7 +107,9 @@ def read_starts(state: TurnState) -> StartReading:
         lambda name: (
             values_for(state.registry[name], turn.text, state.at) if name in state.registry else Values()
         ),
-        lambda name: is_denied(turn, state.registry[name]),
+        lambda name: (
+            is_opposite(state.registry[name], turn, state.registry) or is_denied(turn, state.registry[name])
+        ),
     )
     if estimate is None:
         return StartReading(acts=acts)
