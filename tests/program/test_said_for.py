@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine_dspy import load
 from jazzmine_dspy.models import Flow, FlowRegistry, Turn
 from jazzmine_dspy.models.patterns import pattern_match
 from jazzmine_dspy.models.slots import ReadingContext, Slot
@@ -122,6 +123,33 @@ def test_items_end_where_numbers_and_days_begin() -> None:
 )
 def test_what_undoes_is_started_where_the_message_says_so(flow: str, text: str, opposite: bool) -> None:
     assert is_opposite(FLOWS[flow], Turn(text=text), FLOWS) is opposite
+
+
+ACCOUNTS: list[dict[str, Any]] = [
+    {
+        "name": "block_card",
+        "description": "Block a bank card.",
+        "examples": ["block my card", "my card is lost", "freeze my card"],
+    },
+    {
+        "name": "order_card",
+        "description": "Order a new bank card.",
+        "examples": ["a new card please", "order a card", "send me a card"],
+    },
+    {
+        "name": "balance",
+        "description": "Tell the balance.",
+        "examples": ["what is my balance", "how much money do I have"],
+    },
+]
+
+
+@pytest.mark.row("F9", "U19")
+@pytest.mark.parametrize("text", ["activate my card", "unblock my card", "is my card ready?"])
+def test_what_undoes_something_unasked_is_at_most_asked_about(text: str) -> None:
+    program = load("base", flows=FlowRegistry(ACCOUNTS), lm=None)
+    assert "block_card" not in program.decide(text=text).selection.flows
+    assert program.decide(text="please freeze my card").selection.flows == ["block_card"]
 
 
 CARD = Flow(name="charge_card", description="Charge a card.", examples=("charge my card",))

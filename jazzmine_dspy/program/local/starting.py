@@ -11,7 +11,7 @@ from jazzmine_dspy.models.errors import format_error
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clauses import NONE
-from jazzmine_dspy.program.denials import is_denied, is_opposite
+from jazzmine_dspy.program.denials import is_denied, is_opposite, undoes_unasked
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
@@ -235,8 +235,13 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
         return [], [name for name, _ in estimate.ranking[:2]] if state.turn.flow is None else []
     shares = [(name, share / estimate.probability) for name, share in estimate.ranking]
     margin = margin_of(state.policy, kind, chosen, state.registry)
-    is_vague = estimate.vague >= LIKELY and likely < _PLAIN
-    pair = close_pair(shares, chosen, 1.0 if is_vague or likely < LIKELY else margin)
+    # What undoes something unasked does not start: the user chooses.
+    asks = (
+        likely < LIKELY
+        or (estimate.vague >= LIKELY and likely < _PLAIN)
+        or undoes_unasked(state.registry[chosen[0]], state.turn)
+    )
+    pair = close_pair(shares, chosen, 1.0 if asks else margin)
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
 
 
