@@ -29,7 +29,7 @@ LONGEST_RESULT = 300
 LONGEST_VALUE = 80
 """Characters that a value may have where it is repeated to the user."""
 
-_HELP = {"boolean": "confirm_again", "text": "any_words", "list": "any_words", "duration": ""}
+_HELP = {"boolean": "confirm_again", "text": "any_words", "list": "any_words"}
 """The key of what is said of an answer that was not understood, by slot type; for all others an example."""
 
 _EMPTY = "\ufdd0"

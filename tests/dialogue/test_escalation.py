@@ -246,7 +246,7 @@ def test_nothing_is_done_before_it_has_run(felt: Felt) -> None:
 def test_the_question_stands_apart(felt: Felt) -> None:
     felt(start("cancel_order"))
     step = felt("ask")
-    assert (step.text, step.question) == ("I can't help with that here. Which order?", "Which order?")
+    assert (step.text, step.question) == ("I can't answer that here. Which order?", "Which order?")
     refused = felt({"type": "set_slot", "name": "order_id", "value": "12"})
     assert refused.question == "Four digits, please."
     left = felt("restart")

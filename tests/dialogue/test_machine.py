@@ -289,14 +289,14 @@ def test_talk_leaves_the_question_open_and_asks_it_again(asked: Any, act: str) -
 def test_talk_in_a_flow_uses_the_flows_words_and_asks_on(talk: Any) -> None:
     talk(start("cancel_order"))
     assert talk("chitchat").text == "That's kind. Which order?"
-    assert talk({"type": "ask", "topic": "fees"}).text == "I can't help with that here. Which order?"
+    assert talk({"type": "ask", "topic": "fees"}).text == "I can't answer that here. Which order?"
 
 
 def test_a_value_and_a_question_in_one_message_are_both_served(talk: Any) -> None:
     talk(start("change_shipping"))
     step = talk(*FILLED, {"type": "ask", "topic": "fees"})
     assert (step.kind, step.slot) == ("ask_slot", "speed")
-    assert step.text.startswith("I can't help with that here. Please")
+    assert step.text.startswith("I can't answer that here. Please")
 
 
 def test_repeat_says_the_last_reply_again(talk: Any) -> None:

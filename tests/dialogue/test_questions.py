@@ -80,7 +80,7 @@ def test_with_nothing_running_the_fourth_is_for_a_person(talk: Any) -> None:
 def test_talk_is_answered_for_ever_and_the_question_is_not_put_for_ever(talk: Any) -> None:
     asked = talk(start("cancel_order")).text
     said = [talk("ask") for _ in range(4)]
-    no_answer = "I can't help with that here."
+    no_answer = "I can't answer that here."
     others = "I can help with this, for example: track order, change shipping or update contact."
     assert [step.text for step in said] == [
         *[f"{no_answer} {asked}"] * 2,

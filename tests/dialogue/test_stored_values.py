@@ -214,7 +214,7 @@ def test_nothing_is_noted_where_the_flow_runs_or_a_person_takes_over(talk: Conve
         ({"type": "number", "min": 5, "ask": "How many?"}, "How many? For example: 5."),
         ({"type": "number", "max": 2, "ask": "How many?"}, "How many?"),
         ({"type": "money", "ask": "How much?"}, "How much? For example: £12.50."),
-        ({"type": "duration", "ask": "How long?"}, "How long?"),
+        ({"type": "duration", "ask": "How long?"}, "How long? For example: 2 weeks."),
         ({"type": "email", "ask": "Where to?"}, "Where to? For example: ann@example.org."),
     ],
 )  # fmt: skip
@@ -248,7 +248,7 @@ def test_with_nothing_understood_the_likely_tasks_are_named_first(talk: Conversa
 @pytest.mark.row("S3")
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [("ask", "I can't help with that here."), ("out_of_scope", "That is something I can't do.")],
+    [("ask", "I can't answer that here."), ("out_of_scope", "That is something I can't do.")],
 )
 def test_what_it_cannot_do_is_followed_once_by_what_it_can(talk: Conversation, kind: str, said: str) -> None:
     others = "I can help with this, for example: a bike for hire, a repair or our opening hours."
@@ -265,7 +265,7 @@ def test_what_it_cannot_do_is_followed_once_by_what_it_can(talk: Conversation, k
 def test_talk_without_a_task_is_answered_with_the_question_for_one(talk: Conversation) -> None:
     assert talk("chitchat", text="??").text == "I see. What can I do for you?"
     assert talk("chitchat", text="thank you").text == "Happy to help."
-    assert talk("ask", mood=-0.5).text == "I'm sorry about that. I can't help with that here."
+    assert talk("ask", mood=-0.5).text == "I'm sorry about that. I can't answer that here."
 
 
 @pytest.mark.row("S3")
@@ -273,7 +273,7 @@ def test_the_only_task_is_not_named_while_it_runs() -> None:
     talk = Conversation()
     talk.registry = FlowRegistry([REPAIR])
     talk(start())
-    assert [talk("ask").text for _ in range(3)][2] == "I can't help with that here."
+    assert [talk("ask").text for _ in range(3)][2] == "I can't answer that here."
 
 
 # --- second thoughts ----------------------------------------------------------------------------------------

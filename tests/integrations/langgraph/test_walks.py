@@ -43,7 +43,7 @@ async def test_the_documents_talk_walks_through_the_nodes_that_it_names(booking:
             "digression",
             "respond",
             "__interrupt__",
-            "I can't help with that here. Where to?",
+            "I can't answer that here. Where to?",
         ],
         ["wait", "understand", "flow_stack", "respond", walk[-1][-1]],
     ]
@@ -91,7 +91,7 @@ async def test_an_answer_of_the_callers_is_followed_by_the_open_question(booking
     assert payload(result)["slot"] == "origin"
     [state] = asked
     assert state["user_message"] == "What cities do you support?"
-    assert state["last_response"] == "I can't help with that here. Where from?"
+    assert state["last_response"] == "I can't answer that here. Where from?"
     stored = await graph.aget_state(config)
     assert stored.values["messages"][-1]["content"] == result["last_response"]
 
@@ -109,7 +109,7 @@ async def test_an_answer_that_fails_leaves_the_text_of_the_flow(booking: TurnPro
     graph = build_graph(Runtime(booking), InMemorySaver(), answer=answer, deadline=0.01)
     await send(graph, "I want to book a flight", thread())
     result = await send(graph, "What cities do you support?", thread())
-    assert result["last_response"] == "I can't help with that here. Where from?"
+    assert result["last_response"] == "I can't answer that here. Where from?"
 
 
 @pytest.mark.row("N3")
