@@ -50,7 +50,7 @@ def check(
     output().show(
         *(f"{one.severity}: {path}, {one.field}\n  {one.message}. {one.remedy}" for one in problems),
         *([f"language models read: {registry.about}"] if registry.about else []),
-        f"{len(routed)} of {run} examples and keywords select another flow{left_out}",
+        f"select another flow: {len(routed)} of {run} examples and keywords{left_out}",
         f"{count(len(registry), 'flow')}, {count(errors, 'error')}, {count(len(problems) - errors, 'warning')}",
         document={
             "ok": not errors,

@@ -73,8 +73,8 @@ def complete(
     if step.kind == "run_flow":
         # The next flow has not run yet, so there is nothing to say of it.
         return state, step.model_copy(update={"text": said, "begun": said})
-    begins = speech.say("next", registry[one.flow_name], one.values) if (one := state.active_flow) else ""
-    return state, compose([said, begins], step, speech)
+    follows = speech.say("next", registry[one.flow_name], one.values) if (one := state.active_flow) else ""
+    return state, compose([said, follows], step, speech)
 
 
 def pending_question(state: WorkingMemory, registry: Flows, *, confirmed: bool = False) -> NextStep | None:

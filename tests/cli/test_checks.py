@@ -163,7 +163,7 @@ def test_examples_and_keywords_that_select_another_flow_are_named(run: Any, tmp_
     assert report["texts"] == {"all": 13, "run": 9}, "neither a blank keyword nor those of a flow with guards"
     out = run("flows", "check", "flows.yaml").out
     assert "language models read: a shop" in out
-    assert "1 of 9 examples and keywords select another flow; 4 were not run" in out
+    assert "select another flow: 1 of 9 examples and keywords; 4 were not run" in out
     # A keyword of both is no mistake of one.
     (tmp_path / "flows.yaml").write_text(ROUTED, "utf-8")
     assert "selects" not in run("flows", "check", "flows.yaml").out

@@ -236,12 +236,12 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
     shares = [(name, share / estimate.probability) for name, share in estimate.ranking]
     margin = margin_of(state.policy, kind, chosen, state.registry)
     # What undoes something unasked does not start: the user chooses.
-    asks = (
+    must_ask = (
         likely < LIKELY
         or (estimate.vague >= LIKELY and likely < _PLAIN)
         or undoes_unasked(state.registry[chosen[0]], state.turn)
     )
-    pair = close_pair(shares, chosen, 1.0 if asks else margin)
+    pair = close_pair(shares, chosen, 1.0 if must_ask else margin)
     return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
 
 
