@@ -305,11 +305,14 @@ def compose(
         speech: Says what is missing.
         flow, values: What the texts belong to.
     """
-    text = join(*answers, step.text)
     if step.kind == "run_flow":
+        # A flow that only looks something up may find the answer.
+        answers = [
+            each for each in answers if (flow and flow.confirm) or each != speech.say("ask", flow, values)
+        ]
         begun = join(*answers, speech.say("begun", flow, values), step.question)
-        return step.model_copy(update={"text": text, "begun": begun})
-    if not text:
+        return step.model_copy(update={"text": join(*answers, step.text), "begun": begun})
+    if not (text := join(*answers, step.text)):
         return step.model_copy(update={"text": speech.say("idle"), "question": speech.say("idle")})
     question = step.question if text.endswith(step.question) else ""
     return step.model_copy(update={"text": text, "question": question})

@@ -276,6 +276,16 @@ def test_the_only_task_is_not_named_while_it_runs() -> None:
     assert [talk("ask").text for _ in range(3)][2] == "I can't answer that here."
 
 
+@pytest.mark.row("S3", "U10")
+def test_a_flow_that_only_looks_something_up_may_answer_the_question(talk: Conversation) -> None:
+    looked_up = talk("ask", start("hours"))
+    assert (looked_up.kind, looked_up.begun) == ("run_flow", "One moment.")
+    talk = Conversation()
+    talk(start(), *FILLED)
+    booked = talk("affirm", "ask")
+    assert (booked.kind, booked.begun) == ("run_flow", "I can't answer that here. One moment.")
+
+
 # --- second thoughts ----------------------------------------------------------------------------------------
 
 

@@ -294,8 +294,9 @@ def is_said(text: str) -> bool:
 def text_apart(text: str) -> str | None:
     """The name or short phrase that stands before a comma, apart from other values: "Priya Nair, Thursday at 9"."""
     first = _COMMA.split(text, maxsplit=1)[0].strip()
-    apart = first != text.strip() and _APART.fullmatch(first) and not _FILLER.fullmatch(first)
-    return first if apart else None
+    return (
+        first if first != text.strip() and _APART.fullmatch(first) and not _FILLER.fullmatch(first) else None
+    )
 
 
 _COUNTED = re.compile(

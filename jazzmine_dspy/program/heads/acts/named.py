@@ -157,10 +157,9 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
     """What names a slot, the surest first."""
     words = slot.name.lower().split("_")
     own = [word for word in words if len(word) > 3 and word not in _DULL]
-    whole = " ".join(map(re.escape, words))
     told: list[re.Pattern[str]] = []
     if slot.type == "text" and _CODES.intersection(words):
-        told.append(re.compile(rf"\b{whole}(?: is|:)? {_CODE}", re.IGNORECASE))
+        told.append(re.compile(rf"\b{' '.join(map(re.escape, words))}(?: is|:)? {_CODE}", re.IGNORECASE))
     if own:
         name = "(?:" + "|".join(re.escape(word) for word in own) + r")(?: (?:name|line|text|field))?"
         my = "(?:the |my |our )?"
@@ -170,8 +169,9 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
                        re.IGNORECASE),
             re.compile(rf"\b(?:for|as) (?:the |my |our )?{name},? (?:put|write|use|say|it'?s|its|have) {_SAID}",
                        re.IGNORECASE),
-            re.compile(rf"(?:\bchange {my}{whole} to|(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*{my}"
-                       rf"{name}(?: first)? ?[:=]) ?{_SAID}", re.IGNORECASE),
+            re.compile(rf"(?:\bchange {my}{' '.join(map(re.escape, words))} to|"
+                       rf"(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*{my}{name}(?: first)? ?[:=]) ?{_SAID}",
+                       re.IGNORECASE),
         ]  # fmt: skip
     asked = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
     if slot.type == "list" and AVOIDED.search(asked):
