@@ -56,6 +56,13 @@ def flow_problems(registry: FlowRegistry) -> Iterator[Fault]:
         for part in _with_subflows(flow):
             for problem in _text_problems(part):
                 yield problem._replace(field=f"flow {part.name!r}, {problem.field}")
+    slots = [slot for flow in registry.values() for slot in flow.slots if "_" in slot.name and not slot.title]
+    if slots:
+        yield _warning(
+            "title",
+            f"{count(len(slots), 'slot')} without a title: customers read {slots[0].name.replace('_', ' ')!r}",
+            "Write what they should read, such as `title: the day of arrival`.",
+        )
 
 
 def _example_problems(

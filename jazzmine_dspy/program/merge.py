@@ -106,7 +106,8 @@ def merge(
         commands, turn, current, others, reading_context(registry, turn.date, turn.locale), refused
     )
     merged = _once_meant([c for c in kept if c.order == "leave"], turn)
-    own = [c for c in given[""] if agreed(c, turn, by_lm=by_lm)]
+    # What a message of which it is unclear what it wants would change stays as it is.
+    own = [c for c in given[""] if agreed(c, turn, by_lm=by_lm) and not (clarify and c.changes and not by_lm)]
     anew = [c for c in kept if c.restarts][:1] if turn.flow else []
     if anew:
         merged += [*anew, *_finally([c for c in own if isinstance(c, SlotValue)], FrozenMap())]

@@ -306,9 +306,20 @@ def test_a_confirmation_that_hides_a_slot_is_warned_of(run: Any, tmp_path: Path)
             "The confirmation never shows the slot 'order_id', which the flow needs",
         ),
         ("warning", "flow 'track_order', confirm", "The flow has tools and runs them without asking"),
+        ("warning", "title", "2 slots without a title: customers read 'order id'"),
     ]
 
 
 @pytest.mark.row("D2")
 def test_the_shipped_flows_pass(run: Any) -> None:
     assert run("flows", "check", ROOT / "datasets" / "support" / "flows.yaml").code == 0
+
+
+@pytest.mark.row("S3")
+def test_names_that_customers_would_read_are_counted(run: Any, tmp_path: Path) -> None:
+    slots = "[{name: arrive_on, type: date}, {name: day, type: date}, {name: left_at, type: time, title: the hour}]"
+    (tmp_path / "flows.yaml").write_text(
+        f"flows:\n- {{name: berth, description: A berth., slots: {slots}}}\n"
+    )
+    out = run("flows", "check", tmp_path / "flows.yaml").out
+    assert "1 slot without a title: customers read 'arrive on'. Write what they should read" in out

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import threading
 import time
 from typing import Any
 
 import pytest
 
 from jazzmine_dspy.models import Slot
-from jazzmine_dspy.models.patterns import pattern_matches
+from jazzmine_dspy.models.patterns import pattern_matches, search
 from jazzmine_dspy.models.slots import breaks_pattern, call_type
 
 # Name, pattern, and for each answer the value that is stored; None if the answer is no value.
@@ -84,3 +86,23 @@ def test_no_pattern_and_no_message_hangs(pattern: str, part: str, caplog: pytest
     # Without a limit some of these take longer than the universe.
     assert time.process_time() - began < 10
     assert message not in caplog.text
+
+
+@pytest.mark.row("U7")
+def test_the_time_of_other_threads_is_not_the_pattern_s(caplog: pytest.LogCaptureFixture) -> None:
+    block, done = bytes(1 << 22), threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            hashlib.sha256(block)
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert search(r"(?:a|aa)+$", "a" * 22 + "! a") == ((24, 25),)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert "takes too long" not in caplog.text

@@ -320,6 +320,15 @@ def test_two_near_flows_are_asked_about_and_neither_starts() -> None:
     assert decide(IDLE, ["track"], clarify=["track", "invented"]) == [{"type": "start_flow", "flow": "track"}]
 
 
+@pytest.mark.row("U16", "U19")
+def test_nothing_is_changed_while_it_is_asked_which_flow_is_meant() -> None:
+    turn = Turn(text="that too, on Friday", flow="ship", slots={"order": "1"})
+    change = {"type": "correct_slot", "name": "order", "value": "2"}
+    asks = {"type": "clarify", "flows": ["cancel", "gift"]}
+    assert decide(turn, [], change) == [change]
+    assert decide(turn, [], change, clarify=["cancel", "gift"]) == [asks]
+
+
 @pytest.mark.row("U16")
 @pytest.mark.parametrize(
     ("said", "claimed", "held"),

@@ -36,6 +36,7 @@ from jazzmine_dspy.program.state import TurnState
 
 CAMPSITE = Path(__file__).resolve().parents[2] / "eval" / "suites" / "practice" / "campsite.yaml"
 CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic" / "flows.yaml"
+MARINA = Path(__file__).resolve().parents[2] / "eval" / "suites" / "marina" / "flows.yaml"
 FLOWS: list[dict[str, Any]] = [
     {
         "name": "book_lesson", "description": "Book a surfing lesson.", "condition": "The user wants to learn to surf.",
@@ -187,6 +188,14 @@ def test_the_reader_fills_a_slot_that_rules_leave_empty(
     alone = made.decide(turn)
     assert gear not in alone.commands
     assert not alone.degraded
+
+
+@pytest.mark.row("C1", "U19")
+def test_a_list_with_another_slot_s_value_is_asked_for() -> None:
+    made = load("base", flows=MARINA, lm=None)
+    turn = Turn(text="4 bags of coal to B12 friday", date="2026-05-01")  # type: ignore[arg-type]
+    values = {each.name: each.value for each in made.decide(turn).commands if isinstance(each, SetSlot)}
+    assert values == {"berth_code": "B12", "deliver_on": "2026-05-08"}
 
 
 @pytest.mark.row("C1")

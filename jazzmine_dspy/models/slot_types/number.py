@@ -38,6 +38,7 @@ _NOT_UNITS = words(
 )
 _PEOPLE = frozenset({"people", "persons", "person", "guests", "guest", "adults", "pax", "us"})
 _WORD_BEFORE = re.compile(r"([^\W_]+)(?:\s+(?:is|are|was|of|to|for|be|at|will|should|now|from|\W)){0,3}\W*$")
+_SIGN = r"[.,;:!?]"
 _OUT_OF = re.compile(r"\s+(?:out\s+)?of\s+(?:the\s+|my\s+|our\s+|those\s+|these\s+)?", re.IGNORECASE)
 
 
@@ -77,7 +78,7 @@ class Number(SlotType):
         for each in numbers(text, at):
             word_before = _WORD_BEFORE.search(text[: each.start])
             words_beside = [word_before[1]] if word_before else []
-            words_beside += WORD.findall(text[each.end : each.end + 60])[:_UNIT_WORDS]
+            words_beside += WORD.findall(re.split(_SIGN, text[each.end : each.end + 60])[0])[:_UNIT_WORDS]
             if own.intersection(word.lower() for word in words_beside):
                 spans.append(each._replace(value=plain(each.value)))
         return spans
@@ -113,7 +114,7 @@ def _is_bare(text: str, spans: list[Span], at: ReadingContext, also: set[str]) -
         for word in words_after:
             gap = text[each.end : word.start()]
             token = word.group().lower()
-            if re.search(r"[.,;:!?]", gap) or token in _NOT_UNITS or token in LIGHT:
+            if re.search(_SIGN, gap) or token in _NOT_UNITS or token in LIGHT:
                 break
             ranges.append(word.span())
     return all(word in LIGHT or word in also for word in other_words(text, ranges))

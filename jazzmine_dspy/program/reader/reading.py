@@ -100,7 +100,12 @@ def read_values(state: TurnState, flow: str, by_rules: Mapping[str, Any]) -> Ite
         if card.slot in by_rules or shares[row] < (_LEAST_GIVEN if sure else _LEAST_TOLD):
             continue
         value = reader.value(row, card, slot)
-        if value is not None and (slot.type == "boolean" or str(value) not in texts):
+        # An item in which another slot's value stands is a scrap, and the others beside it may be.
+        items = value if isinstance(value, list) else ()
+        scrap = any(
+            by_rules.get(of.name) in values_in(of, item, state.at) for of in slots.values() for item in items
+        )
+        if value is not None and not scrap and (slot.type == "boolean" or str(value) not in texts):
             texts.append(str(value))
             yield slot, value
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.slots import Slot
 from jazzmine_dspy.models.text import plain
-from jazzmine_dspy.program.entities import noun_phrases
 from jazzmine_dspy.program.heads.acts.readings import free_text, items, stem
 
 _UPPER = r"[A-ZÀ-Þ][\w'-]*"
@@ -64,7 +63,6 @@ _AVOIDS = re.compile(
     r"|\bno (?P<c>[\w ,&]+?) in (?:anything|any of it|it|any|there|them)\b",
     re.IGNORECASE,
 )
-_NAMED = re.compile(rf"\b(?i:name'?s|name is|called|patient is|it's for) (?P<v>{_UPPER}(?: {_UPPER})+)")
 _ABOUT = re.compile(
     r"\b(?:(?:it|this|that)(?:'?s| is)|its) about (?P<v>(?:his|her|my|our|their|the|a|an|some) [^,.;!?]+)",
     re.IGNORECASE,
@@ -177,7 +175,6 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
     if slot.type == "list" and AVOIDED.search(asked):
         told.append(_AVOIDS)
     elif slot.type == "text":
-        told += [_NAMED] if re.search(r"\bname\b", asked, re.IGNORECASE) else []
         told += [_ABOUT] if re.search(r"\babout\b", slot.ask, re.IGNORECASE) else []
     return tuple(told)
 
@@ -213,12 +210,7 @@ _END = re.compile(
     r"would|will)\b).*$",
     re.IGNORECASE | re.DOTALL,
 )
-_MORE = re.compile(r"\b(?:some |any )?more (?=[a-z])", re.IGNORECASE)
-_HOLDS_THING = re.compile(
-    r"\b(?:product|item|article|thing|goods|machine|device|appliance|gadget|tool|model|part|object|equipment)\b",
-    re.IGNORECASE,
-)
-"""Names of slots whose value is a thing that a noun phrase names."""
+_MORE = re.compile(r"\b(?:some |any )?more (?!than )(?=[a-z])", re.IGNORECASE)
 _WHICH = re.compile(r"^(?:which|what) \w+", re.IGNORECASE)
 _OWNED = re.compile(r"^(?:my|our|his|her|their) [a-z]+(?: [a-z]+)?$", re.IGNORECASE)
 _NAMES = re.compile(r"^(?:[A-Z][\w'.-]*)(?: (?:and |& )?[A-Z][\w'.-]*){0,4}$")
@@ -232,8 +224,8 @@ _NOTHING = frozenset(
 )
 """Words that name nothing."""
 
-_LONGEST, _SHORT, _MESSAGE = 5, 12, 20
-"""Words of a thing, of a part of a message that names one, and of a message that holds one noun phrase alone."""
+_LONGEST, _SHORT = 5, 12
+"""Words of a thing, and of a part of a message that names one."""
 
 _CLAUSE = re.compile(r"[,;.!?]\s+|\s+(?:because|since|as|but|and)\s+", re.IGNORECASE)
 
@@ -275,8 +267,6 @@ def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
     thing = _thing(flow, text, wished=slot.type == "list")
     if thing is None and _WHICH.match(slot.ask):
         thing = _more(flow, text)
-    if thing is None and slot.type == "text" and _HOLDS_THING.search(slot.name.replace("_", " ")):
-        thing = _only_phrase(flow, text)
     return thing
 
 
@@ -326,22 +316,6 @@ def _thing(flow: Flow, text: str, *, wished: bool) -> str | None:
                 found.append(said)
     found = list(dict.fromkeys(found))
     return found[0] if len(found) == 1 and not found[0][:1].isdigit() else None
-
-
-def _only_phrase(flow: Flow, text: str) -> str | None:
-    """The only noun phrase of a message, without words of the flow and words that name nothing.
-
-    A phrase that ends in a verb ("the picture showed") is none.
-    """
-    own = _own_words(flow)
-    phrases: list[str] = []
-    if len(text.split()) > _MESSAGE:
-        return None
-    for phrase in noun_phrases(text):
-        words = plain(phrase).split()
-        if not own & {*map(stem, words)} and not _NOTHING & {*words} and not words[-1].endswith("ed"):
-            phrases.append(phrase)
-    return phrases[0] if len(phrases) == 1 else None
 
 
 def _more(flow: Flow, text: str) -> str | None:
