@@ -50,8 +50,9 @@ def merge(
     What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last (two first
     lists are one), of staying and leaving the last. A value that a flow holds is corrected, one that it lacks is set. A
     change at an open yes or no is a no that names the first slot; a yes stands behind the values said with it. A yes
-    in whose message nothing agrees, or something speaks against it, is no yes. A language model's yes stands, unless
-    the message denies it, and next to a change too.
+    in whose message nothing agrees, or something speaks against it, is no yes. While the flow that is meant is unclear,
+    no value that is held changes. A language model's yes stands, unless the message denies it, and next to a change
+    too; so do its changes.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
 
@@ -106,7 +107,6 @@ def merge(
         commands, turn, current, others, reading_context(registry, turn.date, turn.locale), refused
     )
     merged = _once_meant([c for c in kept if c.order == "leave"], turn)
-    # What a message of which it is unclear what it wants would change stays as it is.
     own = [c for c in given[""] if agreed(c, turn, by_lm=by_lm) and not (clarify and c.changes and not by_lm)]
     anew = [c for c in kept if c.restarts][:1] if turn.flow else []
     if anew:
