@@ -307,9 +307,7 @@ def compose(
     """
     if step.kind == "run_flow":
         # A flow that only looks something up may find the answer.
-        answers = [
-            each for each in answers if (flow and flow.confirm) or each != speech.say("ask", flow, values)
-        ]
+        answers = [each for each in answers if (flow and flow.confirm) or each != speech.say("ask")]
         begun = join(*answers, speech.say("begun", flow, values), step.question)
         return step.model_copy(update={"text": join(*answers, step.text), "begun": begun})
     if not (text := join(*answers, step.text)):

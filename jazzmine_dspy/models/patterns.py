@@ -298,7 +298,8 @@ def _atoms(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 TIME_LIMIT = 0.1
-"""Seconds of its thread's processor time for one search. Python's own ``re`` has no limit, and blocks all threads."""
+"""Seconds of its own thread's processor time after which no further try of a search begins. Python's own ``re`` has no
+limit, and blocks every other thread."""
 
 
 def check_expression(pattern: str) -> None:
@@ -334,15 +335,15 @@ def search(
 ) -> tuple[tuple[int, int], ...]:
     """Where parts of a text match, or its whole; nothing, with a warning, if that takes too long to tell."""
     compiled, limit, own = expression(pattern, ignore_case=ignore_case), TIME_LIMIT, 0.0
-    # The library's limit is for all threads together, so that others may use it up.
-    while own < TIME_LIMIT / 2:
+    # The library's limit is for all threads together: where others used it up, it is tried with twice as much.
+    while own < 0.9 * TIME_LIMIT:
         began = time.thread_time()
         with suppress(TimeoutError):
             found = (
                 [compiled.fullmatch(text, timeout=limit)] if whole else compiled.finditer(text, timeout=limit)
             )
             return tuple(match.span() for match in found if match is not None)
-        own, limit = time.thread_time() - began, 2 * limit
+        own, limit = own + time.thread_time() - began, 2 * limit
     log.warning(
         "The pattern %r takes too long on a text of %d characters, which is taken for no value. Write it without "
         "repetitions inside repetitions.",

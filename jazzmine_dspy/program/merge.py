@@ -50,9 +50,9 @@ def merge(
     What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last (two first
     lists are one), of staying and leaving the last. A value that a flow holds is corrected, one that it lacks is set. A
     change at an open yes or no is a no that names the first slot; a yes stands behind the values said with it. A yes
-    in whose message nothing agrees, or something speaks against it, is no yes. While the flow that is meant is unclear,
-    no value that is held changes. A language model's yes stands, unless the message denies it, and next to a change
-    too; so do its changes.
+    in whose message nothing agrees, or something speaks against it, is no yes. While it is unclear which flow is
+    meant, no value changes that the running flow holds, unless a language model says so. A language model's yes stands,
+    unless the message denies it, and next to a change too.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
 
@@ -107,12 +107,15 @@ def merge(
         commands, turn, current, others, reading_context(registry, turn.date, turn.locale), refused
     )
     merged = _once_meant([c for c in kept if c.order == "leave"], turn)
-    own = [c for c in given[""] if agreed(c, turn, by_lm=by_lm) and not (clarify and c.changes and not by_lm)]
+    own = [c for c in given[""] if agreed(c, turn, by_lm=by_lm)]
     anew = [c for c in kept if c.restarts][:1] if turn.flow else []
     if anew:
         merged += [*anew, *_finally([c for c in own if isinstance(c, SlotValue)], FrozenMap())]
     elif turn.flow not in left:
-        merged += _answered(_finally(own, turn.slots, turn.awaiting), turn, by_lm=by_lm)
+        answered = _answered(_finally(own, turn.slots, turn.awaiting), turn, by_lm=by_lm)
+        withheld = [c for c in answered if clarify and c.changes and not by_lm]
+        refused += [f"{c.type} {c.slot_name}: it is unclear which flow is meant" for c in withheld]
+        merged += [Deny() if withheld and c.answers else c for c in answered if c not in withheld]
     for command in _once_meant(opening, turn):
         name = command.opens(turn) or ""
         # What a paused flow holds, if the turn says so.

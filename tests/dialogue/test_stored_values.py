@@ -280,6 +280,10 @@ def test_the_only_task_is_not_named_while_it_runs() -> None:
 def test_a_flow_that_only_looks_something_up_may_answer_the_question(talk: Conversation) -> None:
     looked_up = talk("ask", start("hours"))
     assert (looked_up.kind, looked_up.begun) == ("run_flow", "One moment.")
+    assert looked_up.text == "Done: our opening hours."
+    talk = Conversation()
+    talk.registry = FlowRegistry([HOURS | {"responses": {"ask": "It is on our page."}}])
+    assert talk(start("hours"), "ask").begun == "It is on our page. One moment."
     talk = Conversation()
     talk(start(), *FILLED)
     booked = talk("affirm", "ask")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import threading
 import time
 from typing import Any
 
 import pytest
+import regex
 
-from jazzmine_dspy.models import Slot
-from jazzmine_dspy.models.patterns import pattern_matches, search
+from jazzmine_dspy.models import Slot, patterns
+from jazzmine_dspy.models.patterns import pattern_matches
 from jazzmine_dspy.models.slots import breaks_pattern, call_type
 
 # Name, pattern, and for each answer the value that is stored; None if the answer is no value.
@@ -88,21 +87,33 @@ def test_no_pattern_and_no_message_hangs(pattern: str, part: str, caplog: pytest
     assert message not in caplog.text
 
 
+class _CutOff:
+    """A compiled expression whose searches are cut off while it is given less than some seconds."""
+
+    def __init__(self, pattern: str, needs: float, own: float) -> None:
+        self.compiled, self.needs, self.own, self.tries = regex.compile(pattern), needs, own, 0
+
+    def finditer(self, text: str, timeout: float) -> Any:
+        self.tries += 1
+        began = time.thread_time()
+        while time.thread_time() - began < self.own:
+            pass
+        if timeout < self.needs:
+            raise TimeoutError
+        return self.compiled.finditer(text)
+
+
 @pytest.mark.row("U7")
-def test_the_time_of_other_threads_is_not_the_pattern_s(caplog: pytest.LogCaptureFixture) -> None:
-    block, done = bytes(1 << 22), threading.Event()
-
-    def work() -> None:
-        while not done.is_set():
-            hashlib.sha256(block)
-
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    try:
-        assert search(r"(?:a|aa)+$", "a" * 22 + "! a") == ((24, 25),)
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+def test_a_search_that_other_threads_cut_off_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cut_off = _CutOff("b+", needs=0.35, own=0.001)
+    monkeypatch.setattr(patterns, "expression", lambda *_, **__: cut_off)
+    assert patterns.search("b+", "a search that is cut off twice: bb") == ((32, 34),)
+    assert cut_off.tries == 3
     assert "takes too long" not in caplog.text
+    endless = _CutOff("b+", needs=1e9, own=0.06)
+    monkeypatch.setattr(patterns, "expression", lambda *_, **__: endless)
+    assert patterns.search("b+", "a search that takes its own time: bb") == ()
+    assert endless.tries == 2
+    assert "takes too long" in caplog.text

@@ -11,8 +11,7 @@ import pytest
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.memory.procedural import FastembedEmbedder
 from jazzmine_dspy.models import FlowRegistry, Turn
-from jazzmine_dspy.models.base import FrozenMap
-from jazzmine_dspy.models.commands import CorrectSlot, SetSlot
+from jazzmine_dspy.models.commands import SetSlot
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.turn import TurnProgram
 
@@ -76,15 +75,6 @@ def test_a_city_that_sounds_like_an_act_is_the_city(program: TurnProgram, text: 
 @pytest.mark.parametrize("program", ["local"], indirect=True)
 def test_a_correction_is_no_city(program: TurnProgram) -> None:
     assert "origin" not in values(program, asked("Actually, change it to Boston"))
-
-
-@pytest.mark.row("U5", "U14")
-@pytest.mark.parametrize("program", ["local"], indirect=True)
-def test_a_correction_that_names_its_slot_leaves_the_awaited_one_empty(program: TurnProgram) -> None:
-    turn = asked("Actually, change the origin to Boston")
-    turn = turn.model_copy(update={"awaiting": "destination", "slots": FrozenMap.of({"origin": "Paris"})})
-    commands = program.decide(turn).commands
-    assert [*commands] == [CorrectSlot(name="origin", value="Boston")]
 
 
 @pytest.mark.row("U5")

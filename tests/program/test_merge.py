@@ -327,6 +327,10 @@ def test_nothing_is_changed_while_it_is_asked_which_flow_is_meant() -> None:
     asks = {"type": "clarify", "flows": ["cancel", "gift"]}
     assert decide(turn, [], change) == [change]
     assert decide(turn, [], change, clarify=["cancel", "gift"]) == [asks]
+    assert decide(turn, [], fill("set_slot", "order", "2"), clarify=["cancel", "gift"]) == [asks]
+    confirming = Turn(text="yes, 2", flow="ship", slots={"order": "1"}, confirming="Go?")  # type: ignore[arg-type]
+    said = decide(confirming, [], {"type": "affirm"}, change, clarify=["cancel", "gift"])
+    assert said == [{"type": "deny"}, asks], "the yes was for another value"
 
 
 @pytest.mark.row("U16")

@@ -13,7 +13,7 @@ from jazzmine_dspy.models.commands import COMMANDS, CorrectSlot, SetSlot, SlotVa
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
-from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
+from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in, whole_value
 from jazzmine_dspy.program.reader.network import ACTS, CANCEL, OPS, ORDER, RESUME, START, Array, Card, Logits
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 
@@ -100,11 +100,10 @@ def read_values(state: TurnState, flow: str, by_rules: Mapping[str, Any]) -> Ite
         if card.slot in by_rules or shares[row] < (_LEAST_GIVEN if sure else _LEAST_TOLD):
             continue
         value = reader.value(row, card, slot)
-        # An item in which another slot's value stands is a scrap, and the others beside it may be.
+        # An item that is another slot's value is a scrap, and the others beside it may be.
         items = value if isinstance(value, list) else ()
-        scrap = any(
-            by_rules.get(of.name) in values_in(of, item, state.at) for of in slots.values() for item in items
-        )
+        others = [of for of in slots.values() if of.name in by_rules and of.type != "number"]
+        scrap = any(by_rules[of.name] == whole_value(of, item, state.at) for of in others for item in items)
         if value is not None and not scrap and (slot.type == "boolean" or str(value) not in texts):
             texts.append(str(value))
             yield slot, value

@@ -63,6 +63,7 @@ _AVOIDS = re.compile(
     r"|\bno (?P<c>[\w ,&]+?) in (?:anything|any of it|it|any|there|them)\b",
     re.IGNORECASE,
 )
+_NAMED = re.compile(rf"\b(?i:name'?s|name is|called|patient is|it's for) (?P<v>{_UPPER}(?: {_UPPER})+)")
 _ABOUT = re.compile(
     r"\b(?:(?:it|this|that)(?:'?s| is)|its) about (?P<v>(?:his|her|my|our|their|the|a|an|some) [^,.;!?]+)",
     re.IGNORECASE,
@@ -167,14 +168,14 @@ def _patterns(slot: Slot) -> tuple[re.Pattern[str], ...]:
                        re.IGNORECASE),
             re.compile(rf"\b(?:for|as) (?:the |my |our )?{name},? (?:put|write|use|say|it'?s|its|have) {_SAID}",
                        re.IGNORECASE),
-            re.compile(rf"(?:\bchange {my}{' '.join(map(re.escape, words))} to|"
-                       rf"(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*{my}{name}(?: first)? ?[:=]) ?{_SAID}",
-                       re.IGNORECASE),
+            re.compile(rf"(?:^|[,.;!?]\s*)(?:first |oh |and |also |so )*(?:the |my |"
+            rf"our )?{name}(?: first)? ?[:=] ?{_SAID}", re.IGNORECASE),
         ]  # fmt: skip
     asked = f"{slot.name.replace('_', ' ')} {slot.description} {slot.ask}"
     if slot.type == "list" and AVOIDED.search(asked):
         told.append(_AVOIDS)
     elif slot.type == "text":
+        told += [_NAMED] if re.search(r"\bname\b", asked, re.IGNORECASE) else []
         told += [_ABOUT] if re.search(r"\babout\b", slot.ask, re.IGNORECASE) else []
     return tuple(told)
 
