@@ -56,7 +56,14 @@ def flow_problems(registry: FlowRegistry) -> Iterator[Fault]:
         for part in _with_subflows(flow):
             for problem in _text_problems(part):
                 yield problem._replace(field=f"flow {part.name!r}, {problem.field}")
-    slots = [slot for flow in registry.values() for slot in flow.slots if "_" in slot.name and not slot.title]
+    # A name of one word reads well.
+    slots = [
+        slot
+        for flow in registry.values()
+        for part in _with_subflows(flow)
+        for slot in part.slots
+        if "_" in slot.name and not slot.title
+    ]
     if slots:
         yield _warning(
             "title",

@@ -306,8 +306,9 @@ def compose(
         flow, values: What the texts belong to.
     """
     if step.kind == "run_flow":
-        # A flow that only looks something up may find the answer.
-        answers = [each for each in answers if (flow and flow.confirm) or each != speech.say("ask")]
+        # A flow that runs without a yes and says its result may answer the question itself.
+        looks_up = flow and not flow.confirm and "{result" in dict(flow.responses).get("done", "")
+        answers = [each for each in answers if not looks_up or each != speech.say("ask")]
         begun = join(*answers, speech.say("begun", flow, values), step.question)
         return step.model_copy(update={"text": join(*answers, step.text), "begun": begun})
     if not (text := join(*answers, step.text)):

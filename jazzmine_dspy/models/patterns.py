@@ -298,8 +298,8 @@ def _atoms(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 TIME_LIMIT = 0.1
-"""Seconds of its own thread's processor time after which no further try of a search begins. Python's own ``re`` has no
-limit, and blocks every other thread."""
+"""Seconds of processor time of its own thread after which a search is not repeated. Python's own ``re`` has no limit,
+and blocks every other thread."""
 
 
 def check_expression(pattern: str) -> None:
@@ -335,7 +335,8 @@ def search(
 ) -> tuple[tuple[int, int], ...]:
     """Where parts of a text match, or its whole; nothing, with a warning, if that takes too long to tell."""
     compiled, limit, own = expression(pattern, ignore_case=ignore_case), TIME_LIMIT, 0.0
-    # The library's limit is for all threads together: where others used it up, it is tried with twice as much.
+    # The library's limit counts all threads together. If the others used it up, search again with twice the limit; nine
+    # tenths, since the two clocks differ a little.
     while own < 0.9 * TIME_LIMIT:
         began = time.thread_time()
         with suppress(TimeoutError):

@@ -50,9 +50,9 @@ def merge(
     What is said twice, or taken back, counts as it is finally meant: of two values for a slot the last (two first
     lists are one), of staying and leaving the last. A value that a flow holds is corrected, one that it lacks is set. A
     change at an open yes or no is a no that names the first slot; a yes stands behind the values said with it. A yes
-    in whose message nothing agrees, or something speaks against it, is no yes. While it is unclear which flow is
-    meant, no value changes that the running flow holds, unless a language model says so. A language model's yes stands,
-    unless the message denies it, and next to a change too.
+    in whose message nothing agrees, or something speaks against it, is no yes. While the user has to choose among
+    flows, the running flow's values stay, unless a language model changes them; a yes next to such a change is a no. A
+    language model's yes stands, unless the message denies it, and next to a change too.
 
     The order is: what is left, what the running flow gets, resumed flows, new flows, then questions and talk.
 
@@ -114,7 +114,7 @@ def merge(
     elif turn.flow not in left:
         answered = _answered(_finally(own, turn.slots, turn.awaiting), turn, by_lm=by_lm)
         withheld = [c for c in answered if clarify and c.changes and not by_lm]
-        refused += [f"{c.type} {c.slot_name}: it is unclear which flow is meant" for c in withheld]
+        refused += [f"{c.type} {c.slot_name}: the user has to choose among flows first" for c in withheld]
         merged += [Deny() if withheld and c.answers else c for c in answered if c not in withheld]
     for command in _once_meant(opening, turn):
         name = command.opens(turn) or ""

@@ -318,8 +318,9 @@ def test_the_shipped_flows_pass(run: Any) -> None:
 @pytest.mark.row("S3")
 def test_names_that_customers_would_read_are_counted(run: Any, tmp_path: Path) -> None:
     slots = "[{name: arrive_on, type: date}, {name: day, type: date}, {name: left_at, type: time, title: the hour}]"
+    part = "{name: leave, description: Leave., slots: [{name: leave_on, type: date}]}"
     (tmp_path / "flows.yaml").write_text(
-        f"flows:\n- {{name: berth, description: A berth., slots: {slots}}}\n"
+        f"flows:\n- {{name: berth, description: A berth., kind: sequential, slots: {slots}, subflows: [{part}]}}\n"
     )
     out = run("flows", "check", tmp_path / "flows.yaml").out
-    assert "1 slot without a title: customers read 'arrive on'. Write what they should read" in out
+    assert "2 slots without a title: customers read 'arrive on'. Write what they should read" in out

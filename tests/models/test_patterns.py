@@ -88,7 +88,12 @@ def test_no_pattern_and_no_message_hangs(pattern: str, part: str, caplog: pytest
 
 
 class _CutOff:
-    """A compiled expression whose searches are cut off while it is given less than some seconds."""
+    """A compiled expression on a busy machine: searches with a lower limit than it needs are cut off.
+
+    Args:
+        needs: Seconds of all threads.
+        own: Seconds of its own thread.
+    """
 
     def __init__(self, pattern: str, needs: float, own: float) -> None:
         self.compiled, self.needs, self.own, self.tries = regex.compile(pattern), needs, own, 0

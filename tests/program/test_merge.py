@@ -321,7 +321,7 @@ def test_two_near_flows_are_asked_about_and_neither_starts() -> None:
 
 
 @pytest.mark.row("U16", "U19")
-def test_nothing_is_changed_while_it_is_asked_which_flow_is_meant() -> None:
+def test_no_value_changes_while_the_user_chooses_among_flows() -> None:
     turn = Turn(text="that too, on Friday", flow="ship", slots={"order": "1"})
     change = {"type": "correct_slot", "name": "order", "value": "2"}
     asks = {"type": "clarify", "flows": ["cancel", "gift"]}
@@ -329,8 +329,8 @@ def test_nothing_is_changed_while_it_is_asked_which_flow_is_meant() -> None:
     assert decide(turn, [], change, clarify=["cancel", "gift"]) == [asks]
     assert decide(turn, [], fill("set_slot", "order", "2"), clarify=["cancel", "gift"]) == [asks]
     confirming = Turn(text="yes, 2", flow="ship", slots={"order": "1"}, confirming="Go?")  # type: ignore[arg-type]
-    said = decide(confirming, [], {"type": "affirm"}, change, clarify=["cancel", "gift"])
-    assert said == [{"type": "deny"}, asks], "the yes was for another value"
+    commands = decide(confirming, [], {"type": "affirm"}, change, clarify=["cancel", "gift"])
+    assert commands == [{"type": "deny"}, asks], "the yes was for another value"
 
 
 @pytest.mark.row("U16")

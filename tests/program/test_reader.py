@@ -191,7 +191,7 @@ def test_the_reader_fills_a_slot_that_rules_leave_empty(
 
 
 @pytest.mark.row("C1", "U19")
-def test_a_list_with_another_slot_s_value_is_asked_for() -> None:
+def test_a_list_with_another_slot_s_value_is_dropped() -> None:
     made = load("base", flows=MARINA, lm=None)
     turn = Turn(text="4 bags of coal to B12 friday", date="2026-05-01")  # type: ignore[arg-type]
     values = {each.name: each.value for each in made.decide(turn).commands if isinstance(each, SetSlot)}

@@ -100,11 +100,14 @@ def read_values(state: TurnState, flow: str, by_rules: Mapping[str, Any]) -> Ite
         if card.slot in by_rules or shares[row] < (_LEAST_GIVEN if sure else _LEAST_TOLD):
             continue
         value = reader.value(row, card, slot)
-        # An item that is another slot's value is a scrap, and the others beside it may be.
-        items = value if isinstance(value, list) else ()
-        others = [of for of in slots.values() if of.name in by_rules and of.type != "number"]
-        scrap = any(by_rules[of.name] == whole_value(of, item, state.at) for of in others for item in items)
-        if value is not None and not scrap and (slot.type == "boolean" or str(value) not in texts):
+        # If an item is another slot's value, the reader has cut the list wrongly. A number may count items: "4 menus".
+        others = [each for each in slots.values() if each.name in by_rules and each.type != "number"]
+        cut_wrongly = any(
+            by_rules[each.name] == whole_value(each, item, state.at)
+            for each in others
+            for item in (value if isinstance(value, list) else ())
+        )
+        if value is not None and not cut_wrongly and (slot.type == "boolean" or str(value) not in texts):
             texts.append(str(value))
             yield slot, value
 

@@ -211,7 +211,7 @@ _END = re.compile(
     r"would|will)\b).*$",
     re.IGNORECASE | re.DOTALL,
 )
-_MORE = re.compile(r"\b(?:some |any )?more (?!than )(?=[a-z])", re.IGNORECASE)
+_MORE = re.compile(r"\b(?:some |any )?more (?=[a-z])", re.IGNORECASE)
 _WHICH = re.compile(r"^(?:which|what) \w+", re.IGNORECASE)
 _OWNED = re.compile(r"^(?:my|our|his|her|their) [a-z]+(?: [a-z]+)?$", re.IGNORECASE)
 _NAMES = re.compile(r"^(?:[A-Z][\w'.-]*)(?: (?:and |& )?[A-Z][\w'.-]*){0,4}$")
