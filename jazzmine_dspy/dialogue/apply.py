@@ -72,6 +72,7 @@ class CommandApplier(Dialogue):
         self.talk = kind_of_talk(decision.enhancement.enhanced_query, score)
         self.person_offered = person_offered
         self.replies: list[str] = []
+        self.unanswered = ""
         self.flow_before = state.active_flow
         self.asked = self.flow_before.awaiting if self.flow_before is not None else None
         # An offer is for the next message alone.
@@ -314,7 +315,8 @@ class CommandApplier(Dialogue):
             own = dict(flow.responses) if flow is not None else {}
             # A flow's own text for talk answers all of it but complaints.
             key = self.talk if self.talk in own or key not in own or self.talk == "complaint" else key
-        self.replies.append(self.speech.say(key, flow, self._values()))
+        self.replies.append(text := self.speech.say(key, flow, self._values()))
+        self.unanswered = text if key == "ask" else self.unanswered
         return True
 
     def repeat(self) -> bool:

@@ -135,7 +135,9 @@ class NextStepPolicy(CommandApplier):
         if self.person_offered and step.kind not in ("offer", "handoff"):
             self.state.escalation = ""
         self._apologize(progressed)
-        return compose([*self.replies, self._stored(step)], step, self.speech, self._flow(), self._values())
+        step = compose([*self.replies, self._stored(step)], step, self.speech, self._flow(), self._values())
+        unanswered = self.unanswered if self.unanswered in step.reply else ""
+        return step.model_copy(update={"unanswered": unanswered})
 
     def _stored(self, step: NextStep) -> str:
         """What this turn stored besides the answer to the last question, unless the step says it."""

@@ -346,10 +346,11 @@ class NextStep(Value):
     (None after a confirmation was denied without a change named); ``answer`` is about the user's question or
     talk; ``resume`` offers to go back to ``flow``, which was set aside; ``offer`` offers a person, and a yes leads to
     ``handoff``; ``none`` waits for whatever comes. ``text`` is what to say; of ``run_flow``, once the flow has run, and
-    ``begun`` is what to say until then. ``question`` is the question at the end of the reply. ``then`` names flows that
-    are complete too and follow ``flow`` at once, where nobody begins actions; to those who do, ``finish_action`` hands
-    them out one by one. ``choices`` are the flows that ``clarify`` asks to choose from, in the order of the question;
-    the next message may answer with a place in it, or a name.
+    ``begun`` is what to say until then. ``question`` is the question at the end of the reply, and
+    ``unanswered`` the text in it that stands for an answer to the user's question: put yours there. ``then`` names
+    flows that are complete too and follow ``flow`` at once, where nobody begins actions; to those who do,
+    ``finish_action`` hands them out one by one. ``choices`` are the flows that ``clarify`` asks to choose from, in the
+    order of the question; the next message may answer with a place in it, or a name.
     """
 
     kind: StepKind
@@ -360,6 +361,7 @@ class NextStep(Value):
     choices: tuple[str, ...] = ()
     question: str = ""
     begun: str = ""
+    unanswered: str = ""
 
     @property
     def reply(self) -> str:
@@ -367,6 +369,6 @@ class NextStep(Value):
         return self.begun if self.kind == "run_flow" and self.begun else self.text
 
     def record(self) -> dict[str, Any]:
-        """The step as it is stored with the state: without choices, question and ``begun`` where there are none."""
-        late = {name for name in ("choices", "question", "begun") if not getattr(self, name)}
+        """The step as it is stored with the state: without fields that came later where they are empty."""
+        late = {name for name in ("choices", "question", "begun", "unanswered") if not getattr(self, name)}
         return self.model_dump(mode="json", exclude=late)

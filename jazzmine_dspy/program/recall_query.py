@@ -212,14 +212,13 @@ def _beside(turn: Turn, query: str) -> tuple[str, tuple[str, ...]]:
         return query, (turn.text,)
     if turn.awaiting or turn.confirming or not turn.history or len(_WORD.findall(query)) > SHORT:
         return query, ()
-    asked, answered = (_last(turn, role) for role in (MessageRole.USER, MessageRole.ASSISTANT))
+    asked, answered = (
+        next((one.text[-_SHOWN:].strip() for one in reversed(turn.history) if one.role is role), "")
+        for role in (MessageRole.USER, MessageRole.ASSISTANT)
+    )
     if answered and _agrees(turn):
         query, answered = f"{query}\n{answered}", ""
     return query, tuple(filter(None, (asked, answered)))
-
-
-def _last(turn: Turn, role: MessageRole) -> str:
-    return next((one.text[-_SHOWN:].strip() for one in reversed(turn.history) if one.role is role), "")
 
 
 def _agrees(turn: Turn) -> bool:

@@ -151,11 +151,18 @@ def turns_of(folder: str, without: set[str]) -> Iterator[Registry]:
         gold = ExpectedState(suite.registries[conversation.registry])
         commands[conversation.id] = [follow(gold, turn) for turn in conversation.turns]
     rows: dict[str, list[Drawn]] = {}
+    last: dict[str, str] = {}
     for each in staged(suite):
-        name = each.conversation.registry
-        if name not in without:
-            expected = commands[each.conversation.id][each.number - 1]
-            rows.setdefault(name, []).append(drawn_of(each.turn, suite.registries[name], name, expected))
+        name, held = each.conversation.registry, each.conversation.id
+        if name in without:
+            continue
+        drawn = drawn_of(each.turn, suite.registries[name], name, commands[held][each.number - 1])
+        if drawn.flow:
+            last[held] = drawn.flow
+        elif held in last and not (drawn.paused or drawn.offering):
+            drawn.finished = (last[held], {})
+        last |= {held: drawn.starts[-1]} if drawn.starts else {}
+        rows.setdefault(name, []).append(drawn)
     for name, turns in rows.items():
         yield Registry(name, flows_of(suite.registries[name]), turns)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from jazzmine_dspy.eval.report.shown import (
     DASH,
-    Cell,
     Column,
     Figure,
     Section,
@@ -105,13 +104,14 @@ def _columns(heading: str, a: str, b: str) -> list[tuple[str, Column]]:
         (f"{a}, %", lambda one: figure("before", kind_of(one["metric"]))),
         (f"{b}, %", lambda one: figure("after", kind_of(one["metric"]))),
         ("Difference, points", Figure("points", ("difference", "low", "high"))),
-        ("p", _chance),
+        (
+            "p",
+            lambda one: (
+                figure("p" if one["adjusted"] is None else "adjusted", "error") if one["tested"] else DASH
+            ),
+        ),
         ("Gained", figure("gained", "count")),
         ("Lost", figure("lost", "count")),
         ("Detectable, points", figure("detectable", "share")),
         ("Turns", figure("n", "count")),
     ]
-
-
-def _chance(one: dict[str, Any]) -> Cell:
-    return figure("p" if one["adjusted"] is None else "adjusted", "error") if one["tested"] else DASH

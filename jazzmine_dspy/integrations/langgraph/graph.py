@@ -151,7 +151,9 @@ class _Nodes:
         turn = {
             "message_id": message_id,
             "user_message": text,
-            "replies": [_reply(one) for one in (*outcome.drained, outcome) if one.next.kind != "run_flow"],
+            "replies": [
+                reply for reply in map(_reply, (*outcome.drained, outcome)) if reply["kind"] != "run_flow"
+            ],
             "action": {"id": action.action_id, "flow": action.flow_name, "lost": lost}
             if action is not None and (runs or lost)
             else None,
@@ -201,7 +203,8 @@ class _Nodes:
         view |= {"last_response": reply["text"]}
         if (given := await answered(answer, view, self.deadline, _reply_id(message_id))) is None:
             return {"answered": True}
-        text = f"{given} {reply['question']}".strip()
+        rest = reply["text"].replace(f"{reply.get('unanswered')} ", "", 1)
+        text = f"{given} {reply['question'] if reply['kind'] == 'answer' else rest}".strip()
         return {"answered": True, "text": text, "streamed": given}
 
     async def action(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
@@ -356,13 +359,17 @@ def _derived_id(thread: str, text: str) -> str:
 
 
 def _reply(outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
-    taken = isinstance(outcome, ActionOutcome) or outcome.stored
-    return {
+    reply = {
         "message_id": outcome.message_id,
-        "kind": outcome.next.kind if taken else "untaken",
+        "kind": outcome.next.kind if isinstance(outcome, ActionOutcome) or outcome.stored else "untaken",
         "text": outcome.reply,
         "question": outcome.question,
+        "unanswered": outcome.next.unanswered,
     }
+    if isinstance(outcome, TurnOutcome) and reply["kind"] == "run_flow" and reply["unanswered"]:
+        # The end of the action says the rest.
+        reply |= {"kind": "answer", "text": reply["unanswered"], "question": ""}
+    return reply
 
 
 def _reply_id(message_id: str) -> str:
@@ -370,7 +377,7 @@ def _reply_id(message_id: str) -> str:
 
 
 def _unanswered(reply: Mapping[str, Any]) -> bool:
-    return reply["kind"] == "answer" and not reply.get("answered")
+    return bool(reply["kind"] == "answer" or reply.get("unanswered")) and not reply.get("answered")
 
 
 def _by_message(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,9 +13,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from jazzmine_dspy import FlowRegistry, Runtime, TurnProgram, load
 from jazzmine_dspy.integrations.langgraph import build_graph
-from shop_talks import floor, overlap, registry
+from shop_talks import by_hand, decision, floor, overlap, registry
 
-__all__ = ["floor", "overlap", "registry"]
+__all__ = ["by_hand", "decision", "floor", "overlap", "registry"]
 
 BOOKING = [
     {

@@ -95,11 +95,6 @@ def _month_day(match: re.Match[str], near: DateContext) -> Reading | None:
     return Reading.of(date) if date else Reading(why_not=why)
 
 
-def _short_year(match: re.Match[str], near: DateContext) -> Reading | None:
-    """Read ``15 march 88``, if days in the past are intended."""
-    return _month_day(match, near) if near.past or near.year_needed else None
-
-
 def _is_verb(match: re.Match[str]) -> bool:
     """Whether "may" is a verb: "order 12 may be lost", "we may 3 times"."""
     text = match.string
@@ -266,7 +261,8 @@ _GRAMMAR: tuple[tuple[tuple[str, ...], Any, Callable[[re.Match[str], DateContext
             rf"{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?P<o>st|nd|rd|th)?)"
             r"(?:,? |[-/])(?P<yy>\d\d)(?P<y>)(?=$|[.,;!?)](?!\d)| (?:please|pls|and|is|i|in|thanks)\b)"
         ),
-        _short_year,
+        # "15 march 88", if days in the past are intended.
+        lambda match, near: _month_day(match, near) if near.past or near.year_needed else None,
     ),
     (
         (),

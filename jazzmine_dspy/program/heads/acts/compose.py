@@ -79,7 +79,9 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
     said = scene.turn.stance
     may = {act: share for act, share in p.items() if _possible(act, scene, said)}
     found = {act for act, share in may.items() if share >= _LIKELY}
-    if found & _COMMANDED and _is_text(scene):
+    slot, text = scene.awaited, scene.turn.text
+    # A name, or what is told, where such a text is asked for.
+    if found & _COMMANDED and slot and only_answers(slot, text) and (is_name(text) or is_telling(slot)):
         found = found - _COMMANDED | {"value"}
     if said is not None and (said.agrees or (said.refuses and said.whole)):
         found -= {"affirm", "deny", "cancel_flow", "chitchat", "nothing", "out_of_scope"}
@@ -169,12 +171,6 @@ def _cancels_running(scene: Scene) -> bool:
 
 def _without_undoing(turn: Turn) -> str:
     return " ".join(word for word in plain(turn.text).split() if word not in UNDOING)
-
-
-def _is_text(scene: Scene) -> bool:
-    """Whether a message is a name, or tells, where such a text is asked for."""
-    slot, text = scene.awaited, scene.turn.text
-    return slot is not None and only_answers(slot, text) and (is_name(text) or is_telling(slot))
 
 
 def _tells(scene: Scene, may: Mapping[str, float]) -> bool:
