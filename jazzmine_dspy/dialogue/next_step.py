@@ -14,6 +14,7 @@ from jazzmine_dspy.dialogue.texts import Speech, compose, join
 from jazzmine_dspy.memory.working import ActiveFlowState, WorkingMemory
 from jazzmine_dspy.memory.working.operations import begin_turn
 from jazzmine_dspy.memory.working.state import ATTEMPTS_ALLOWED, SENTIMENTS_KEPT
+from jazzmine_dspy.models.agreement import stance
 from jazzmine_dspy.models.decision import NextStep, TurnDecision
 from jazzmine_dspy.models.registry import reading_context
 from jazzmine_dspy.models.slots import ReadingContext
@@ -104,11 +105,7 @@ class NextStepPolicy(CommandApplier):
     """Chooses the next step once the commands are applied."""
 
     def run(self, key_before: object) -> NextStep:
-        """Apply the commands and return the next step.
-
-        Args:
-            key_before: The progress key of the state before the turn.
-        """
+        """Apply the commands, and return the next step; ``key_before`` is the progress key of the state before."""
         # A flow whose question lapsed and that is taken up again is where it was.
         was = (key_before, questions.progress_key(self.state))
         for command in self.commands:
@@ -136,8 +133,9 @@ class NextStepPolicy(CommandApplier):
             self.state.escalation = ""
         self._apologize(progressed)
         step = compose([*self.replies, self._stored(step)], step, self.speech, self._flow(), self._values())
-        unanswered = self.unanswered if self.unanswered in step.reply else ""
-        return step.model_copy(update={"unanswered": unanswered})
+        return step.model_copy(
+            update={"unanswered": self.unanswered if self.unanswered in step.reply else ""}
+        )
 
     def _stored(self, step: NextStep) -> str:
         """What this turn stored besides the answer to the last question, unless the step says it."""
@@ -155,9 +153,8 @@ class NextStepPolicy(CommandApplier):
     def _aside(self) -> bool:
         """Whether the message is talk alone, or was not understood."""
         acted = (self.handed_over, self.escalated, self.refused, self.affirmed, self.denied, self.declined)
-        if any(acted) or self.repeated or self.slot_to_change or self.flows_to_choose_from is not None:
-            return False
-        return not self.done_anything or self.only_talk
+        other = any(acted) or self.repeated or self.slot_to_change or self.flows_to_choose_from is not None
+        return not other and (not self.done_anything or self.only_talk)
 
     @property
     def _waits(self) -> bool:
@@ -342,7 +339,9 @@ class NextStepPolicy(CommandApplier):
     def _offer_again(self) -> NextStep | None:
         """The offer to go back to a flow once more, since it was not answered; None the third time."""
         waiting = find_paused(self.state, self.offered) if self.offered else None
-        if not self.offered and self.talk != "complaint" and not {"ask", "deny"} & self.kinds:
+        # A remark that is no yes is about something else.
+        yes = stance(self.decision.enhancement.enhanced_query).agrees
+        if not self.offered and self.talk != "complaint" and (yes or not self.commands):
             waiting = questions.take_back_drop(self.state, self.registry)
             # Nothing was answered: "I can't do that" would be about a word of it.
             self.replies = [] if waiting else self.replies
@@ -369,8 +368,8 @@ class NextStepPolicy(CommandApplier):
     def _chose_running(self) -> bool:
         """Whether the message answers which flow is meant, and starts no other than the one that runs."""
         record = self.decision.stages.get("select")
-        chose = record is not None and record.source == "rule"
-        return chose and not self.commands and bool(questions.clarifying(self.state))
+        by_rule = record is not None and record.source == "rule"
+        return by_rule and not self.commands and bool(questions.clarifying(self.state))
 
     def _ask_in_vain(self, running: ActiveFlowState, name: str) -> NextStep:
         """Nothing was understood: ask again, then in other words, then for something else."""
