@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from jazzmine_dspy.models.agreement import stance, without_idioms
 from jazzmine_dspy.models.language import words
@@ -93,7 +92,8 @@ def changed_negation(
         _TAKEN_BACK.search(message) or _NEGATING.search(rewrite) or _new_denials(message, rewrite)
     ):
         return "it drops a negation of the message"
-    if not (_negates(message) or asked) and _brings_negation(message, rewrite, context):
+    negates = _NEGATING.search(message) or _DENIAL.search(message)
+    if not (negates or asked) and _brings_negation(message, rewrite, context):
         return "it brings a negation that the message does not have"
     if _inverts(message, rewrite):
         return "it turns a negation of the message around"
@@ -145,7 +145,11 @@ def _inverts(message: str, rewrite: str) -> bool:
     lifted = {
         word
         for word in (denied - wanted) & (done - refused)
-        if not any(_TAKEN_BACK.search(message, at) for at in _ends_of(word, message))
+        if not any(
+            _TAKEN_BACK.search(message, match.end())
+            for match in _NOT_DONE.finditer(message.casefold())
+            if match[1].startswith(word)
+        )
     }
     others = {_head(each[0].casefold().split()[0]) for each in _DENIAL.finditer(rewrite)}
     if lifted and not others - lifted:
@@ -167,13 +171,3 @@ def _denied_and_plain(text: str) -> tuple[set[str], set[str]]:
 def _head(word: str) -> str:
     """The beginning that forms of a word share."""
     return _ENDING.sub("", word)[:_ALIKE]
-
-
-def _ends_of(word: str, text: str) -> Iterator[int]:
-    """Where the denials of a word end."""
-    text = text.casefold()
-    return (match.end() for match in _NOT_DONE.finditer(text) if match[1].startswith(word))
-
-
-def _negates(text: str) -> bool:
-    return bool(_NEGATING.search(text) or _DENIAL.search(text))

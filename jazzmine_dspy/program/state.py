@@ -114,10 +114,12 @@ class TurnState:
 
     @functools.cached_property
     def _finished(self) -> str | None:
-        """The flow that the user's previous messages were about; None at first, and while one runs or waits."""
+        """The flow that ended last, else what the previous messages were about; None at first, and while one waits."""
         turn = self.turn
         if turn.load == "busy" or turn.paused or turn.offering or not turn.begun or not self.recalled:
             return None
+        if turn.finished in self.registry:
+            return turn.finished
         texts = [one.text for one in turn.history if one.role is MessageRole.USER]
         try:
             found, _ = self._recall("\n".join(texts[-_PREVIOUS:]), ())

@@ -199,6 +199,7 @@ def build_turn(
         confirming=open_yes_no(state),
         clarifying=clarifying(state),
         offering=state.offered_flow,
+        finished=state.flow_history[-1].flow_name if state.flow_history else None,
         history=tuple(history_message(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],

@@ -35,6 +35,7 @@ OTHER: dict[str, Any] = {
     "confirming": {"flow": "cancel_order", "action": "Cancel?"},
     "clarifying": ("track_order", "cancel_order"),
     "offering": "gift_card",
+    "finished": "gift_card",
     "history": ({"role": "user", "text": "hello"},),
     "history_summaries": ("user: hello",),
     "explicit_context": ("a fact",),

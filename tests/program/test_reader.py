@@ -239,6 +239,9 @@ def test_a_message_that_only_goes_on_starts_the_finished_task_again() -> None:
     ]
     turn = Turn(text="and another for 2 hours", history=said)  # type: ignore[arg-type]
     assert made.decide(turn).commands == [StartFlow(flow="rent_board"), SetSlot(name="hours", value=2)]
+    # The flow that ended is known although no message before names it.
+    known = Turn(text=turn.text, history=[{"role": "user", "text": "yes please"}], finished="rent_board")  # type: ignore[list-item]
+    assert made.decide(known).commands == [StartFlow(flow="rent_board"), SetSlot(name="hours", value=2)]
     finished, running = (
         made.read(each).read() for each in (turn, turn.model_copy(update={"flow": "weather"}))
     )

@@ -48,6 +48,15 @@ async def test_the_window_counts_turns_of_the_user_with_all_replies_between(by_h
     assert len(program.turns[-1].history_summaries) > 0
 
 
+@pytest.mark.row("E2", "U12")
+async def test_a_turn_names_the_flow_that_ended_last(by_hand: Any) -> None:
+    program = by_hand(cancel=[{"type": "start_flow", "flow": "cancel_order"}], stop=["cancel_flow"])
+    runtime = Runtime(program)
+    for text in ("hello", "cancel", "stop", "and now"):
+        await runtime.process(**ANN, text=text)
+    assert [turn.finished for turn in program.turns] == [None, None, None, "cancel_order"]
+
+
 @pytest.mark.row("E3", "P2")
 @pytest.mark.parametrize("before", [2, 12])
 async def test_after_a_change_of_topic_the_prompt_has_one_line_of_the_topic_before(

@@ -39,7 +39,7 @@ from reader.recorded import load_recorded
 from reader.train import TURNS, losses
 from reader.written import PAIRS, WHOLE, by_domain, pair_turn, whole_turn
 
-RECORDED = 0.25
+RECORDED = 0.5
 """Share of batches from recorded registries."""
 OF_PAIRS, OF_WHOLE = 4, 9
 """Turns of a batch that writers wrote."""
