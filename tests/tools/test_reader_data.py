@@ -7,6 +7,7 @@ import json
 import random
 import re
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,18 @@ def _whole() -> list[dict[str, Any]]:
     return [row for rows in written.by_domain(written.WHOLE).values() for row in rows]
 
 
+def _conversations() -> dict[str, list[str]]:
+    """The messages of each business whose conversations are written."""
+    said: dict[str, list[str]] = {}
+    with tarfile.open(domains_module.ARCHIVE.with_name("conversations.tar.xz")) as archive:
+        for each in archive.getmembers():
+            name, _, kind = Path(each.name).name.partition(".")
+            if kind == "conversations.yaml":
+                rows = yaml.load(archive.extractfile(each), Loader=domains_module.LOADER)  # type: ignore[arg-type]
+                said[name] = [turn["user"] for row in rows for turn in row["turns"]]
+    return said
+
+
 @pytest.fixture(scope="module")
 def domains() -> list[Any]:
     return list(domains_module.load_domains())
@@ -76,6 +89,10 @@ def test_no_long_wording_is_a_message_of_a_measured_set(domains: list[Any]) -> N
     said = {_words(text) for each in domains for text in _strings(each.say)}
     said |= {_words(each[kind]) for each in _pairs() for kind in ("none", "wish")}
     said |= {_words(each["text"]) for each in _whole()}
+    conversations = _conversations()
+    assert conversations.keys() <= {each.name for each in domains}
+    assert sum(map(len, conversations.values())) > 8_000
+    said |= {_words(each) for messages in conversations.values() for each in messages}
     measured: dict[tuple[str, ...], Path] = {}
     for path in _files():
         text = path.read_text("utf-8")

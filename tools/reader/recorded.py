@@ -1,4 +1,4 @@
-"""Conversations of a suite as drawn turns, written by: recorded.py OUT SUITE [--without NAME ...]
+"""Conversations of suites as drawn turns, written by: recorded.py OUT SUITE ... [--without NAME ...]
 
 Writing needs the package; reading does not. The span of a value is the shortest run of words that its slot type reads
 as that value; a value without one is left unlabelled.
@@ -153,15 +153,16 @@ def turns_of(folder: str, without: set[str]) -> Iterator[Registry]:
     rows: dict[str, list[Drawn]] = {}
     last: dict[str, str] = {}
     for each in staged(suite):
-        name, held = each.conversation.registry, each.conversation.id
+        name, number = each.conversation.registry, each.conversation.id
         if name in without:
             continue
-        drawn = drawn_of(each.turn, suite.registries[name], name, commands[held][each.number - 1])
+        drawn = drawn_of(each.turn, suite.registries[name], name, commands[number][each.number - 1])
         if drawn.flow:
-            last[held] = drawn.flow
-        elif held in last and not (drawn.paused or drawn.offering):
-            drawn.finished = (last[held], {})
-        last |= {held: drawn.starts[-1]} if drawn.starts else {}
+            last[number] = drawn.flow
+        elif number in last and not (drawn.paused or drawn.offering):
+            drawn.finished = (last[number], {})
+        if drawn.starts:
+            last[number] = drawn.starts[-1]
         rows.setdefault(name, []).append(drawn)
     for name, turns in rows.items():
         yield Registry(name, flows_of(suite.registries[name]), turns)
@@ -176,11 +177,11 @@ def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out")
-    parser.add_argument("suite")
+    parser.add_argument("suites", nargs="+")
     parser.add_argument("--without", nargs="*", default=[])
     options = parser.parse_args()
     with Path(options.out).open("w", encoding="utf-8") as file:
-        for registry in turns_of(options.suite, set(options.without)):
+        for registry in (each for suite in options.suites for each in turns_of(suite, set(options.without))):
             row = {
                 "name": registry.name,
                 "flows": registry.flows,
