@@ -72,7 +72,7 @@ class CommandApplier(Dialogue):
         self.talk = kind_of_talk(decision.enhancement.enhanced_query, score)
         self.person_offered = person_offered
         self.replies: list[str] = []
-        self.unanswered = ""
+        self.unanswered: str | None = None
         self.flow_before = state.active_flow
         self.asked = self.flow_before.awaiting if self.flow_before is not None else None
         # An offer is for the next message alone.

@@ -133,9 +133,8 @@ class NextStepPolicy(CommandApplier):
             self.state.escalation = ""
         self._apologize(progressed)
         step = compose([*self.replies, self._stored(step)], step, self.speech, self._flow(), self._values())
-        return step.model_copy(
-            update={"unanswered": self.unanswered if self.unanswered in step.reply else ""}
-        )
+        said = self.unanswered if (self.unanswered or "") in step.reply else None
+        return step.model_copy(update={"unanswered": said})
 
     def _stored(self, step: NextStep) -> str:
         """What this turn stored besides the answer to the last question, unless the step says it."""
@@ -340,8 +339,8 @@ class NextStepPolicy(CommandApplier):
         """The offer to go back to a flow once more, since it was not answered; None the third time."""
         waiting = find_paused(self.state, self.offered) if self.offered else None
         # A remark that is no yes is about something else.
-        yes = stance(self.decision.enhancement.enhanced_query).agrees
-        if not self.offered and self.talk != "complaint" and (yes or not self.commands):
+        yes = self.talk != "complaint" and stance(self.decision.enhancement.enhanced_query).agrees
+        if yes and not self.offered and not {"ask", "deny"} & self.kinds:
             waiting = questions.take_back_drop(self.state, self.registry)
             # Nothing was answered: "I can't do that" would be about a word of it.
             self.replies = [] if waiting else self.replies

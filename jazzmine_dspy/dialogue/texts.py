@@ -308,7 +308,7 @@ def compose(
     if step.kind == "run_flow":
         # A flow that runs without a yes and says its result may answer the question itself.
         looks_up = flow and not flow.confirm and "{result" in dict(flow.responses).get("done", "")
-        answers = [each for each in answers if not looks_up or each != speech.say("ask")]
+        answers = [each for each in answers if not looks_up or each != speech.say("ask", flow, values)]
         begun = join(*answers, speech.say("begun", flow, values), step.question)
         return step.model_copy(update={"text": join(*answers, step.text), "begun": begun})
     if not (text := join(*answers, step.text)):

@@ -202,7 +202,8 @@ class Attempts:
         """
         if outcome is not None or isinstance(error, AdapterParseError):
             self._settle(outcome)
-            return self._unread(error, outcome or Outcome("" if _is_empty(error) else "x"))
+            said = str(getattr(error, "lm_response", "x") or "").strip()
+            return self._unread(error, outcome or Outcome("" if said in ("", "None") else "x"))
         refused = next((name for name in self._named(error) if name not in self._refused), None)
         if refused is None:
             return False
@@ -289,11 +290,6 @@ def check_answered(outcome: Outcome) -> None:
         raise _filtered()
     if outcome.finish == "error" or (empty and outcome.finish not in ("length", "tool_call")):
         raise _no_answer(thought=outcome.thought)
-
-
-def _is_empty(error: Exception) -> bool:
-    said = getattr(error, "lm_response", "x")
-    return not str(said or "").strip() or said == "None"
 
 
 def _no_answer(*, thought: bool = False) -> LMNoAnswerError:

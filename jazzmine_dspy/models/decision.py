@@ -347,7 +347,8 @@ class NextStep(Value):
     talk; ``resume`` offers to go back to ``flow``, which was set aside; ``offer`` offers a person, and a yes leads to
     ``handoff``; ``none`` waits for whatever comes. ``text`` is what to say; of ``run_flow``, once the flow has run, and
     ``begun`` is what to say until then. ``question`` is the question at the end of the reply, and
-    ``unanswered`` the text in it that stands for an answer to the user's question: put yours there. ``then`` names
+    ``unanswered`` the text in it that stands for an answer to the user's question, which your own may replace; None
+    where the user asked none, or a flow that says its result answers it. ``then`` names
     flows that are complete too and follow ``flow`` at once, where nobody begins actions; to those who do,
     ``finish_action`` hands them out one by one. ``choices`` are the flows that ``clarify`` asks to choose from, in the
     order of the question; the next message may answer with a place in it, or a name.
@@ -361,7 +362,7 @@ class NextStep(Value):
     choices: tuple[str, ...] = ()
     question: str = ""
     begun: str = ""
-    unanswered: str = ""
+    unanswered: str | None = None
 
     @property
     def reply(self) -> str:
@@ -370,5 +371,10 @@ class NextStep(Value):
 
     def record(self) -> dict[str, Any]:
         """The step as it is stored with the state: without fields that came later where they are empty."""
-        late = {name for name in ("choices", "question", "begun", "unanswered") if not getattr(self, name)}
+        fields = type(self).model_fields
+        late = {
+            name
+            for name in ("choices", "question", "begun", "unanswered")
+            if getattr(self, name) == fields[name].default
+        }
         return self.model_dump(mode="json", exclude=late)

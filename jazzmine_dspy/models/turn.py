@@ -106,7 +106,7 @@ class Turn(Value):
         paused_slots: The values that paused flows hold, by flow; of flows that hold none nothing is said.
         clarifying: Flows between which the assistant has just asked the user to choose, in the order of the question.
         offering: A paused flow that the assistant has just offered to go back to.
-        finished: The flow that ended last; unknown without it.
+        finished: The flow that ended last and was not dropped; unknown without it.
         history: Earlier messages of the conversation, oldest first, this one not among them.
         history_summaries: One line for each message that the history holds no longer, oldest first.
         available_flows: Flows to choose from; empty means all of the bound registry.
@@ -195,7 +195,7 @@ class Turn(Value):
     def digest(self) -> str:
         """SHA-256 over canonical JSON: the turn's identity on every machine."""
         # Not kept: `model_copy(update=...)` would copy the old one along.
-        return sha256(self.model_dump(mode="json", exclude=None if self.finished else {"finished"}))
+        return sha256(self.model_dump(mode="json", exclude={"finished"} if self.finished is None else None))
 
 
 class ConversationState(StrEnum):

@@ -84,7 +84,10 @@ def vagueness(text: str, flows: FlowRegistry) -> Vagueness:
     content = said - _GENERAL
     if content:
         return "clear" if _names_one(content - _ATTITUDE, flows) else "partial"
-    if any(_is_example(said, flow) for flow in flows.values()):
+    own = said - LIGHT
+    examples = (example for flow in flows.values() for example in _examples(flow))
+    # A message of general words may be an example: "the same as last time".
+    if any(said == example or (len(own) >= _NAMING and own <= example) for example in examples):
         return "clear"
     return "vague" if said & _REFERENCES and not _CLOSING.fullmatch(whole) else "partial"
 
@@ -95,12 +98,6 @@ def _names_one(said: frozenset[str], flows: FlowRegistry) -> bool:
     counts = sorted((len(stems & _stems(flow)) for flow in flows.values()), reverse=True)
     first, second = [*counts, 0, 0][:2]
     return first > second
-
-
-def _is_example(said: frozenset[str], flow: Flow) -> bool:
-    """Whether a flow has an example that says what a message of general words says: "the same as last time"."""
-    own = said - LIGHT
-    return any(said == example or (len(own) >= _NAMING and own <= example) for example in _examples(flow))
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from jazzmine_dspy.dialogue.questions import clarifying, open_yes_no
 from jazzmine_dspy.memory.errors import DamagedRecordError
 from jazzmine_dspy.memory.messages import MessageStore
-from jazzmine_dspy.memory.working.records import QueuedMessage
+from jazzmine_dspy.memory.working.records import FlowStatus, QueuedMessage
 from jazzmine_dspy.memory.working.state import WorkingMemory
 from jazzmine_dspy.models.base import FrozenMap, canonical_json
 from jazzmine_dspy.models.errors import InputError
@@ -199,7 +199,10 @@ def build_turn(
         confirming=open_yes_no(state),
         clarifying=clarifying(state),
         offering=state.offered_flow,
-        finished=state.flow_history[-1].flow_name if state.flow_history else None,
+        finished=next(
+            (each.flow_name for each in reversed(state.flow_history) if each.status != FlowStatus.CANCELLED),
+            None,
+        ),
         history=tuple(history_message(message) for message in history),
         history_summaries=tuple(summaries),
         explicit_context=tuple(dict.fromkeys([*incoming.explicit_context, *facts]))[:MAX_SNIPPETS],

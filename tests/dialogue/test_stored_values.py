@@ -301,7 +301,7 @@ def test_a_flow_that_says_its_result_may_answer_the_question(talk: Conversation)
         ([], "yes please", "I didn't understand that. "),
     ],
 )
-def test_after_a_task_was_dropped_a_vague_word_is_asked_about_and_runs_nothing(
+def test_after_a_task_was_dropped_a_yes_is_asked_about_and_runs_nothing(
     talk: Conversation, said: list[Any], text: str, before: str
 ) -> None:
     talk(start(), *FILLED)
@@ -325,7 +325,9 @@ def test_after_a_task_was_dropped_a_vague_word_is_asked_about_and_runs_nothing(
         (["chitchat"], "useless", -0.5),
         (["chitchat"], "my cousin had the same once", 0.0),
         (["out_of_scope"], "who won the match", 0.0),
+        ([], "my cousin had the same once", 0.0),
         (["ask"], "how much is it", 0.0),
+        (["ask"], "yes, how much is it?", 0.0),
         (["deny"], "no", 0.0),
     ],
 )

@@ -49,12 +49,20 @@ async def test_the_window_counts_turns_of_the_user_with_all_replies_between(by_h
 
 
 @pytest.mark.row("E2", "U12")
-async def test_a_turn_names_the_flow_that_ended_last(by_hand: Any) -> None:
-    program = by_hand(cancel=[{"type": "start_flow", "flow": "cancel_order"}], stop=["cancel_flow"])
+async def test_a_turn_names_the_flow_that_ended_last_and_was_not_dropped(by_hand: Any) -> None:
+    program = by_hand(
+        hours=[{"type": "start_flow", "flow": "opening_hours"}],
+        track=[
+            {"type": "start_flow", "flow": "track_order"},
+            {"type": "set_slot", "name": "order_id", "value": "4471"},
+        ],
+        cancel=[{"type": "start_flow", "flow": "cancel_order"}],
+        stop=["cancel_flow"],
+    )
     runtime = Runtime(program)
-    for text in ("hello", "cancel", "stop", "and now"):
+    for text in ("hello", "hours", "track", "cancel", "stop", "and now"):
         await runtime.process(**ANN, text=text)
-    assert [turn.finished for turn in program.turns] == [None, None, None, "cancel_order"]
+    assert [turn.finished for turn in program.turns] == [None, None, "opening_hours", *["track_order"] * 3]
 
 
 @pytest.mark.row("E3", "P2")

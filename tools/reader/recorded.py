@@ -56,6 +56,8 @@ def drawn_of(turn: Any, registry: Any, name: str, commands: list[Any] | None = N
         turn.flow, turn.awaiting,
         {key: str(value) for key, value in dict(turn.slots).items()}, list(turn.paused), turn.offering, confirming,
     )  # fmt: skip
+    if turn.finished and not (turn.flow or turn.paused or turn.offering):
+        drawn.finished = (turn.finished, {})
     if commands is not None:
         _label(drawn, turn, registry, commands)
     return drawn
@@ -151,19 +153,11 @@ def turns_of(folder: str, without: set[str]) -> Iterator[Registry]:
         gold = ExpectedState(suite.registries[conversation.registry])
         commands[conversation.id] = [follow(gold, turn) for turn in conversation.turns]
     rows: dict[str, list[Drawn]] = {}
-    last: dict[str, str] = {}
     for each in staged(suite):
-        name, number = each.conversation.registry, each.conversation.id
-        if name in without:
-            continue
-        drawn = drawn_of(each.turn, suite.registries[name], name, commands[number][each.number - 1])
-        if drawn.flow:
-            last[number] = drawn.flow
-        elif number in last and not (drawn.paused or drawn.offering):
-            drawn.finished = (last[number], {})
-        if drawn.starts:
-            last[number] = drawn.starts[-1]
-        rows.setdefault(name, []).append(drawn)
+        name = each.conversation.registry
+        if name not in without:
+            expected = commands[each.conversation.id][each.number - 1]
+            rows.setdefault(name, []).append(drawn_of(each.turn, suite.registries[name], name, expected))
     for name, turns in rows.items():
         yield Registry(name, flows_of(suite.registries[name]), turns)
 

@@ -18,6 +18,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import Checkpointer, interrupt
 
+from jazzmine_dspy.dialogue.texts import join
 from jazzmine_dspy.integrations.langgraph.actions import Action, ActionRunner, Answer, answered, stream_reply
 from jazzmine_dspy.integrations.langgraph.state import (
     ROUTES,
@@ -32,10 +33,11 @@ from jazzmine_dspy.integrations.langgraph.state import (
 from jazzmine_dspy.memory.errors import ConflictError
 from jazzmine_dspy.memory.working import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine_dspy.models.base import log
+from jazzmine_dspy.models.decision import NextStep
 from jazzmine_dspy.models.errors import InputError, MemoryUnavailableError
 from jazzmine_dspy.models.messages import Message
 from jazzmine_dspy.runtime import Runtime
-from jazzmine_dspy.runtime.outcome import ActionOutcome, TurnOutcome, stored_step
+from jazzmine_dspy.runtime.outcome import stored_step
 
 DEADLINE = 60.0
 """Seconds that an action or an answer may take."""
@@ -74,7 +76,8 @@ def build_graph(
         actions: Functions by flow, called with the values of the slots and the id of the action. They return JSON. A
             flow without a function is done as soon as it is ready.
         answer: Answers questions and talk, called with the graph's state: returns a text or yields its parts. The
-            open question is put after it. Without it the texts of the flows answer.
+            rest of the reply, such as the open question, is put after it. An action runs first. Without it, the texts
+            of the flows answer.
         deadline: Seconds that an action or an answer may take. A late action counts as failed.
 
     Returns:
@@ -148,11 +151,12 @@ class _Nodes:
         runs = action is not None and (
             action.message_id == message_id if outcome.repeated else "run_flow" in steps
         )
-        turn = {
+        turn: dict[str, Any] = {
             "message_id": message_id,
             "user_message": text,
             "replies": [
-                reply for reply in map(_reply, (*outcome.drained, outcome)) if reply["kind"] != "run_flow"
+                _reply(one.message_id, one.next, one.reply, stored=one.stored)
+                for one in (*outcome.drained, outcome)
             ],
             "action": {"id": action.action_id, "flow": action.flow_name, "lost": lost}
             if action is not None and (runs or lost)
@@ -162,7 +166,8 @@ class _Nodes:
         }
         if outcome.repeated and outcome.next.kind == "run_flow" and not runs:
             ended = (one.reply for one in outcome.state.action_results if one.message_id == message_id)
-            turn["replies"] = [_reply(outcome) | {"text": " ".join(ended) or outcome.reply}]
+            told = _said(message_id, "none", " ".join(ended))
+            turn["replies"] = [*turn["replies"], told] if told["text"] else [told | {"text": outcome.reply}]
         return {
             "turn": turn,
             "next_step": outcome.next.record(),
@@ -173,39 +178,42 @@ class _Nodes:
     async def first(self, state: _State) -> str:
         """The node after understanding."""
         name = route(state)
-        return "action" if name == "respond" and state["turn"]["action"] else name
+        return "action" if name in ("respond", "digression") and state["turn"]["action"] else name
 
     async def following(self, state: _State) -> str:
-        """The node after that one: what is left to answer, then what is left to run, then the reply."""
+        """The node after that one: what is left to run, which nobody should wait for, then what is left to answer."""
         turn = state["turn"]
-        if self.answer is not None and any(_unanswered(reply) for reply in turn["replies"]):
-            return "digression"
-        return "action" if turn["action"] else "respond"
+        if turn["action"]:
+            return "action"
+        asked = self.answer is not None and any(_unanswered(reply) for reply in turn["replies"])
+        return "digression" if asked else "respond"
 
     async def digression(self, state: _State) -> dict[str, Any]:
         """Answer questions and talk; the open question is put again."""
         turn = state["turn"]
         if self.answer is None:
             return {"conversation_state": turn["mirror"]["conversation_state"]}
-        replies = []
-        for reply in turn["replies"]:
-            if _unanswered(reply):
-                reply = reply | await self._answered(self.answer, state, reply)
-            replies.append(reply)
+        replies = [
+            reply | await self._answered(self.answer, state, reply) if _unanswered(reply) else reply
+            for reply in turn["replies"]
+        ]
         return {"turn": turn | {"replies": replies}}
 
     async def _answered(self, answer: Answer, state: _State, reply: dict[str, Any]) -> dict[str, Any]:
         message_id, text = reply["message_id"], state["turn"]["user_message"]
+        with contextlib.suppress(MemoryUnavailableError):
+            if await self.service.messages.get_message(_reply_id(message_id)) is not None:
+                return {"answered": True}  # of a message that comes again, the first text stays
         if message_id != state["turn"]["message_id"]:
             stored = await self.service.messages.get_message(message_id)
             text = stored.original_content if stored else ""
-        view = {**state, **state["turn"]["mirror"], "user_message": text, "message_id": message_id}
-        view |= {"last_response": reply["text"]}
+        view = {**state, **state["turn"]["mirror"], "user_message": text, "message_id": message_id,
+                "last_response": reply["text"]}  # fmt: skip
         if (given := await answered(answer, view, self.deadline, _reply_id(message_id))) is None:
             return {"answered": True}
-        rest = reply["text"].replace(f"{reply.get('unanswered')} ", "", 1)
-        text = f"{given} {reply['question'] if reply['kind'] == 'answer' else rest}".strip()
-        return {"answered": True, "text": text, "streamed": given}
+        parts = reply["text"].split(reply["unanswered"], 1) if reply["unanswered"] else [reply["text"]]
+        rest = [reply["question"]] if reply["kind"] == "answer" else map(str.strip, parts)
+        return {"answered": True, "text": join(given, *rest), "streamed": given}
 
     async def action(self, state: _State, config: RunnableConfig) -> dict[str, Any]:
         """Run the flow that is ready, and take the messages that waited for it."""
@@ -219,7 +227,7 @@ class _Nodes:
             get_stream_writer()(event | {"status": "gone"})
             return {"turn": turn | {"action": None}}
         get_stream_writer()(event | {"status": "ended"})
-        waited = [_reply(one) for one in outcome.drained]
+        waited = [_reply(one.message_id, one.next, one.reply, stored=one.stored) for one in outcome.drained]
         if outcome.repeated:
             waited = await self._unspoken(outcome.state, turn["message_id"])
         follows = outcome.state.action
@@ -229,8 +237,8 @@ class _Nodes:
         turn |= {
             "replies": [
                 *turn["replies"],
-                _reply(outcome),
-                *(one for one in waited if one["kind"] != "run_flow"),
+                _said(outcome.message_id, outcome.next.kind, outcome.reply, outcome.question),
+                *waited,
             ],
             "action": {"id": follows.action_id, "flow": follows.flow_name, "lost": False}
             if follows and ours
@@ -244,12 +252,7 @@ class _Nodes:
         ids = [one.message_id for one in state.processed]
         late = state.processed[ids.index(message_id) + 1 :] if message_id in ids else []
         return [
-            {
-                "message_id": one.message_id,
-                "kind": stored_step(one.next_step).kind,
-                "text": one.reply,
-                "question": "",
-            }
+            _reply(one.message_id, stored_step(one.next_step), one.reply)
             for one in late
             if await self.service.messages.get_message(_reply_id(one.message_id)) is None
         ]
@@ -354,22 +357,25 @@ def _derived_id(thread: str, text: str) -> str:
     """The id of a message without one: a node that runs again from its checkpoint gives the same."""
     info = get_runtime().execution_info
     assert info is not None
-    parts = (thread, info.checkpoint_id, str(text))
-    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:32]
+    whole = f"{thread}\0{info.checkpoint_id}\0{text}"
+    return hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:32]
 
 
-def _reply(outcome: TurnOutcome | ActionOutcome) -> dict[str, Any]:
-    reply = {
-        "message_id": outcome.message_id,
-        "kind": outcome.next.kind if isinstance(outcome, ActionOutcome) or outcome.stored else "untaken",
-        "text": outcome.reply,
-        "question": outcome.question,
-        "unanswered": outcome.next.unanswered,
-    }
-    if isinstance(outcome, TurnOutcome) and reply["kind"] == "run_flow" and reply["unanswered"]:
-        # The end of the action says the rest.
-        reply |= {"kind": "answer", "text": reply["unanswered"], "question": ""}
-    return reply
+def _said(
+    message_id: str, kind: str, text: str, question: str = "", unanswered: str | None = None
+) -> dict[str, Any]:
+    return {
+        "message_id": message_id, "kind": kind, "text": text, "question": question, "unanswered": unanswered,
+    }  # fmt: skip
+
+
+def _reply(message_id: str, step: NextStep, text: str, *, stored: bool = True) -> dict[str, Any]:
+    """What is said to a message; of a flow that runs, only what stands for an answer: its end says the rest."""
+    if step.kind == "run_flow":
+        kind = "run_flow" if step.unanswered is None else "answer"
+        return _said(message_id, kind, step.unanswered or "", "", step.unanswered)
+    question = step.question if text.endswith(step.question) else ""
+    return _said(message_id, step.kind if stored else "untaken", text, question, step.unanswered)
 
 
 def _reply_id(message_id: str) -> str:
@@ -377,7 +383,7 @@ def _reply_id(message_id: str) -> str:
 
 
 def _unanswered(reply: Mapping[str, Any]) -> bool:
-    return bool(reply["kind"] == "answer" or reply.get("unanswered")) and not reply.get("answered")
+    return (reply["kind"] == "answer" or reply["unanswered"] is not None) and not reply.get("answered")
 
 
 def _by_message(replies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

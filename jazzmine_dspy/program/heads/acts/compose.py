@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from jazzmine_dspy.models.agreement import Stance, stance
 from jazzmine_dspy.models.commands import (
@@ -282,7 +282,9 @@ def compose(p: Mapping[str, float], scene: Scene, on: set[str], agrees: Callable
     # Who changes something says no to what was asked; who only adds something says neither yes nor no.
     denies = changes if turn.confirming is not None and (changes or given) else "deny" in on and not given
     if denies:
-        commands.append(Deny(slot=_denied(scene, given, cleared)))
+        changed = next((c.slot_name for c in given if isinstance(c, SlotValue) and c.corrects), None)
+        named = meant(scene.turn, _filled(scene)) if scene.turn.confirming else None
+        commands.append(Deny(slot=changed or cleared or named))
     commands += given
     if cleared is not None:
         commands.append(ClearSlot(name=cleared))
@@ -334,11 +336,6 @@ def _words_of(flow: Flow) -> str:
 def _cleared(scene: Scene) -> str | None:
     filled = _filled(scene)
     return meant(scene.turn, filled) or (filled[-1].name if filled else None)
-
-
-def _denied(scene: Scene, given: Sequence[Command], cleared: str | None) -> str | None:
-    changed = next((c.slot_name for c in given if isinstance(c, SlotValue) and c.corrects), None)
-    return changed or cleared or (meant(scene.turn, _filled(scene)) if scene.turn.confirming else None)
 
 
 def _filled(scene: Scene) -> list[Slot]:

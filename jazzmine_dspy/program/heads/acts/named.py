@@ -259,7 +259,8 @@ def texts_in(flow: Flow, text: str, *, opening: bool = True) -> dict[str, Any]:
 def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
     asked = f"{slot.ask} {slot.description}"
     people = bool(_WHO.search(asked))
-    if prepositions := {*_prepositions(slot), *(("for", "to") if people else ())}:
+    told = ((match[1] or match[2]).lower() for match in _PREPOSITION.finditer(slot.ask))
+    if prepositions := {*told, *(("for", "to") if people else ())}:
         return _placed(text, sorted(prepositions), people=people)
     if not opening:
         return None
@@ -269,13 +270,6 @@ def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
     if thing is None and _WHICH.match(slot.ask):
         thing = _more(flow, text)
     return thing
-
-
-@lru_cache(maxsize=512)
-def _prepositions(slot: Slot) -> tuple[str, ...]:
-    """Words that stand before a value of the slot, as its question has them."""
-    told = [match[1] or match[2] for match in _PREPOSITION.finditer(slot.ask)]
-    return tuple(dict.fromkeys(word.lower() for word in told))
 
 
 def _placed(text: str, prepositions: Sequence[str], *, people: bool) -> str | None:
