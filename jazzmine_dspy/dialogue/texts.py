@@ -310,7 +310,7 @@ def compose(
         looks_up = flow and not flow.confirm and "{result" in dict(flow.responses).get("done", "")
         answers = [each for each in answers if not looks_up or each != speech.say("ask", flow, values)]
         begun = join(*answers, speech.say("begun", flow, values), step.question)
-        return step.model_copy(update={"text": join(*answers, step.text), "begun": begun})
+        return step.model_copy(update={"begun": begun})
     if not (text := join(*answers, step.text)):
         return step.model_copy(update={"text": speech.say("idle"), "question": speech.say("idle")})
     question = step.question if text.endswith(step.question) else ""
