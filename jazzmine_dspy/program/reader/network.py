@@ -106,8 +106,8 @@ START, RESUME, CANCEL, ORDER = range(4)
 OPS = ("none", "given", "skip", "add", "remove", "clear", "same")
 HASHES = {
     "encoder.onnx": "023654289be746b51e341c3e0f6e7133e59bede7e87201efddb810e82003a894",
-    "fusion.onnx": "a3ecd7393982f81b1572cda7e3b1d62663ecc15ed2f1d8a2c9db3a81b5b6a0f6",
-    "heads.safetensors": "b8753a5a20879c184660772e262c3cbcc801d30844ea6be14ade74a0ddf370c4",
+    "fusion.onnx": "c56d9071e49387238901dee0a77e2f407e4e942902101964245ca58cbbf104a6",
+    "heads.safetensors": "1f1d77c544c6fc9a2a90567285f3ce96f6f6c491270b8c20aaca99c0461bf70e",
 }
 """SHA-256 of the files of the weights."""
 
