@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from jazzmine_dspy.program.state import TurnState
 CAMPSITE = Path(__file__).resolve().parents[2] / "eval" / "suites" / "practice" / "campsite.yaml"
 CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic" / "flows.yaml"
 MARINA = Path(__file__).resolve().parents[2] / "eval" / "suites" / "marina" / "flows.yaml"
+REPORTED = json.loads((MARINA.parents[1] / "reports" / "registries.json").read_text("utf-8"))
 FLOWS: list[dict[str, Any]] = [
     {
         "name": "book_lesson", "description": "Book a surfing lesson.", "condition": "The user wants to learn to surf.",
@@ -195,7 +197,11 @@ def test_a_list_with_another_slot_s_value_is_dropped() -> None:
     made = load("base", flows=MARINA, lm=None)
     turn = Turn(text="4 bags of coal to B12 friday", date="2026-05-01")  # type: ignore[arg-type]
     values = {each.name: each.value for each in made.decide(turn).commands if isinstance(each, SetSlot)}
-    assert values == {"berth_code": "B12", "deliver_on": "2026-05-08"}
+    assert values == {"berth_code": "B12", "deliver_on": "2026-05-08", "goods": ("4 bags of coal",)}
+    made = load("base", flows=FlowRegistry(REPORTED["lunch"]["flows"]), lm=None)
+    turn = Turn(text="and another order, the 29th this time, for 6", date="2026-10-14")  # type: ignore[arg-type]
+    values = {each.name: each.value for each in made.decide(turn).commands if isinstance(each, SetSlot)}
+    assert values == {"lunch_day": "2026-10-29", "people": 6}
 
 
 @pytest.mark.row("C1")

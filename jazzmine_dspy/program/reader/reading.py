@@ -13,6 +13,7 @@ from jazzmine_dspy.models.commands import COMMANDS, CorrectSlot, SetSlot, SlotVa
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
+from jazzmine_dspy.program.heads.acts.free_texts import is_name
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in, whole_value
 from jazzmine_dspy.program.reader.network import ACTS, CANCEL, OPS, ORDER, RESUME, START, Array, Card, Logits
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
@@ -103,8 +104,7 @@ def read_values(state: TurnState, flow: str, by_rules: Mapping[str, Any]) -> Ite
         # If an item is another slot's value, the reader has cut the list wrongly. A number may count items: "4 menus".
         others = [each for each in slots.values() if each.name in by_rules and each.type != "number"]
         cut_wrongly = any(
-            by_rules[each.name] == whole_value(each, item, state.at)
-            for each in others
+            item in texts or any(by_rules[each.name] == whole_value(each, item, state.at) for each in others)
             for item in (value if isinstance(value, list) else ())
         )
         if value is not None and not cut_wrongly and (slot.type == "boolean" or str(value) not in texts):
@@ -146,7 +146,7 @@ def read_texts(state: TurnState, commands: Sequence[Command]) -> list[Command]:
         if value is not None and logits.shares("given")[row] >= _LEAST_GIVEN:
             kind = CorrectSlot if slot.name in turn.slots.names else SetSlot
             heard = kind(name=slot.name, value=value)
-            shorter = len(str(heard.value)) < len(taken or turn.text)
+            shorter = len(str(heard.value)) < len(taken or turn.text) and not is_name(turn.text)
             if shorter and heard.value not in values.values():
                 rest = [each for each in result if each.type not in _ALONE and each.slot_name != slot.name]
                 result = [heard, *rest]
