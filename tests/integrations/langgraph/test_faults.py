@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -121,53 +121,6 @@ async def test_a_run_killed_between_nodes_goes_on_where_it_was(make_graph: Calla
             ]  # fmt: skip
             assert len(done) == len(set(done)) == 3
     assert kills == 20
-
-
-ASKS: dict[str, list[Any]] = {
-    "cancel": [{"type": "start_flow", "flow": "cancel_order"}],
-    "4471_and_why": [
-        {"type": "set_slot", "name": "order_id", "value": "4471"},
-        {"type": "ask", "topic": "why"},
-    ],
-    "yes_but_when": ["affirm", {"type": "ask", "topic": "when"}],
-}
-
-
-@pytest.mark.row("N3", "U10")
-@pytest.mark.parametrize("ask", ["I can't answer that here.", ""])
-async def test_a_run_killed_between_nodes_answers_what_was_asked_beside_a_value_or_a_yes(
-    make_graph: Callable[..., Any], by_hand: Callable[..., Any], registry: FlowRegistry, ask: str
-) -> None:
-    kills, texts_ = 0, {"texts": {"en": {"ask": ask}}}
-    program = by_hand(**ASKS)
-    program.registry = FlowRegistry(registry, **registry.habits | texts_)
-    for at in range(12):
-        order: list[str] = []
-
-        async def answer(state: Mapping[str, Any], order: list[str] = order) -> str:
-            order.append(state["user_message"])
-            return f"<{state['user_message']}>"
-
-        async def act(slots: dict[str, Any], action_id: str, order: list[str] = order) -> None:
-            order.append("action")
-
-        options, saver = {"answer": answer, "actions": {"cancel_order": act}}, InMemorySaver()
-        graph = make_graph(killing(saver, at, before=bool(at % 2)), service=Runtime(program), **options)
-        for text in ("cancel", "4471 and why", "yes but when"):
-            given = {"message_id": text, "durability": "sync"}
-            try:
-                await send(graph, text, thread(), **given)
-            except Killed:
-                kills += 1
-                graph = make_graph(saver, service=graph.service, **options)
-                await send(graph, text, thread(), **given)
-        assert await texts(graph, "assistant") == [
-            "Which order?", "<4471 and why> Cancel order 4471. Shall I?", "<yes but when> Done: cancel order.",
-        ]  # fmt: skip
-        # Nobody who has agreed waits for an answer.
-        assert order.index("action") < order.index("yes but when")
-        assert order.count("action") == 1
-    assert kills == 12
 
 
 @pytest.mark.parametrize("others", [["please cancel my order"], ["where is my order", "5555", "thanks"]])

@@ -96,43 +96,6 @@ async def test_an_answer_of_the_callers_is_followed_by_the_open_question(booking
     assert stored.values["messages"][-1]["content"] == result["last_response"]
 
 
-@pytest.mark.row("U10")
-async def test_a_question_beside_a_value_or_a_yes_is_answered_by_the_caller(
-    make_graph: Callable[..., Any], by_hand: Callable[..., Any]
-) -> None:
-    table = {
-        "cancel": [{"type": "start_flow", "flow": "cancel_order"}],
-        "4471_and_why": [
-            {"type": "set_slot", "name": "order_id", "value": "4471"},
-            {"type": "ask", "topic": "why"},
-        ],
-        "yes_but_when": ["affirm", {"type": "ask", "topic": "when"}],
-    }
-    program, ran = by_hand(**table), list[str]()
-
-    async def answer(state: Mapping[str, Any]) -> str:
-        return f"About {state['user_message']!r}: at noon."
-
-    def act(slots: Mapping[str, Any], action_id: str) -> None:
-        ran.append(slots["order_id"])
-
-    said = {}
-    for name, given in (("with", answer), ("without", None)):
-        graph = make_graph(service=Runtime(program), answer=given, actions={"cancel_order": act})
-        await send(graph, "cancel", thread())
-        said[name] = [
-            (await send(graph, text, thread()))["last_response"] for text in ("4471 and why", "yes but when")
-        ]
-    question = "Cancel order 4471. Shall I?"
-    assert said["with"] == [
-        f"About '4471 and why': at noon. {question}", "About 'yes but when': at noon. Done: cancel order."
-    ]  # fmt: skip
-    assert said["without"] == [
-        f"I can't answer that here. {question}", "I can't answer that here. Done: cancel order."
-    ]  # fmt: skip
-    assert ran == ["4471", "4471"]
-
-
 @pytest.mark.parametrize("kind", ["raises", "empty", "late", "hangs"])
 async def test_an_answer_that_fails_leaves_the_text_of_the_flow(booking: TurnProgram, kind: str) -> None:
     async def answer(state: Mapping[str, Any]) -> str:
