@@ -133,8 +133,8 @@ class NextStepPolicy(CommandApplier):
             self.state.escalation = ""
         self._apologize(progressed)
         step = compose([*self.replies, self._stored(step)], step, self.speech, self._flow(), self._values())
-        said = self.unanswered if (self.unanswered or "") in step.reply else None
-        return step.model_copy(update={"unanswered": said})
+        unanswered = self.unanswered if (self.unanswered or "") in step.reply else None
+        return step.model_copy(update={"unanswered": unanswered})
 
     def _stored(self, step: NextStep) -> str:
         """What this turn stored besides the answer to the last question, unless the step says it."""

@@ -202,8 +202,8 @@ class Attempts:
         """
         if outcome is not None or isinstance(error, AdapterParseError):
             self._settle(outcome)
-            said = str(getattr(error, "lm_response", "x") or "").strip()
-            return self._unread(error, outcome or Outcome("" if said in ("", "None") else "x"))
+            answer = str(getattr(error, "lm_response", "x") or "").strip()
+            return self._unread(error, outcome or Outcome("" if answer in ("", "None") else "x"))
         refused = next((name for name in self._named(error) if name not in self._refused), None)
         if refused is None:
             return False

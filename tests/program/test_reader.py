@@ -202,6 +202,11 @@ def test_a_list_with_another_slot_s_value_is_dropped() -> None:
     turn = Turn(text="and another order, the 29th this time, for 6", date="2026-10-14")  # type: ignore[arg-type]
     values = {each.name: each.value for each in made.decide(turn).commands if isinstance(each, SetSlot)}
     assert values == {"lunch_day": "2026-10-29", "people": 6}
+    history = [{"role": "user", "text": "hummus and falafel for 12 tomorrow"}]
+    again = Turn(text="same again but Friday", date="2026-10-14", history=history)  # type: ignore[arg-type]
+    assert not [
+        each for each in made.decide(again).commands if isinstance(each, SetSlot) and each.name == "dishes"
+    ]
 
 
 @pytest.mark.row("C1")
@@ -232,8 +237,8 @@ def test_an_awaited_text_is_what_the_reader_reads_where_rules_take_too_much() ->
     turn = Turn(text="told u already, biscuit. and u didnt say the price", flow="book_appointment", awaiting="pet",
                 status="collecting_slots", history=asked)  # type: ignore[arg-type]  # fmt: skip
     assert made.decide(turn).commands == [SetSlot(name="pet", value="biscuit")]
-    whole = turn.model_copy(update={"text": "Sir Barks a Lot"})
-    assert made.decide(whole).commands == [SetSlot(name="pet", value="Sir Barks a Lot")]
+    whole = turn.model_copy(update={"text": "Skip Halloran"})
+    assert made.decide(whole).commands == [SetSlot(name="pet", value="Skip Halloran")]
 
 
 @pytest.mark.row("E8")

@@ -155,8 +155,10 @@ class _Nodes:
             "message_id": message_id,
             "user_message": text,
             "replies": [
-                _reply(one.message_id, one.next, one.reply, stored=one.stored)
+                reply
                 for one in (*outcome.drained, outcome)
+                if (reply := _reply(one.message_id, one.next, one.reply, stored=one.stored))["kind"]
+                != "run_flow"
             ],
             "action": {"id": action.action_id, "flow": action.flow_name, "lost": lost}
             if action is not None and (runs or lost)
@@ -166,8 +168,8 @@ class _Nodes:
         }
         if outcome.repeated and outcome.next.kind == "run_flow" and not runs:
             ended = (one.reply for one in outcome.state.action_results if one.message_id == message_id)
-            told = _said(message_id, "none", " ".join(ended))
-            turn["replies"] = [*turn["replies"], told] if told["text"] else [told | {"text": outcome.reply}]
+            end = _fields(message_id, "none", " ".join(ended))
+            turn["replies"] = [*turn["replies"], end] if end["text"] else [end | {"text": outcome.reply}]
         return {
             "turn": turn,
             "next_step": outcome.next.record(),
@@ -181,12 +183,11 @@ class _Nodes:
         return "action" if name in ("respond", "digression") and state["turn"]["action"] else name
 
     async def following(self, state: _State) -> str:
-        """The node after that one: what is left to run, which nobody should wait for, then what is left to answer."""
+        """The node after that one. An action comes first, so that it does not wait for an answer."""
         turn = state["turn"]
         if turn["action"]:
             return "action"
-        asked = self.answer is not None and any(_unanswered(reply) for reply in turn["replies"])
-        return "digression" if asked else "respond"
+        return "digression" if self.answer and any(map(_unanswered, turn["replies"])) else "respond"
 
     async def digression(self, state: _State) -> dict[str, Any]:
         """Answer questions and talk; the open question is put again."""
@@ -237,8 +238,8 @@ class _Nodes:
         turn |= {
             "replies": [
                 *turn["replies"],
-                _said(outcome.message_id, outcome.next.kind, outcome.reply, outcome.question),
-                *waited,
+                _fields(outcome.message_id, outcome.next.kind, outcome.reply, outcome.question),
+                *(one for one in waited if one["kind"] != "run_flow"),
             ],
             "action": {"id": follows.action_id, "flow": follows.flow_name, "lost": False}
             if follows and ours
@@ -361,7 +362,7 @@ def _derived_id(thread: str, text: str) -> str:
     return hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:32]
 
 
-def _said(
+def _fields(
     message_id: str, kind: str, text: str, question: str = "", unanswered: str | None = None
 ) -> dict[str, Any]:
     return {
@@ -373,9 +374,9 @@ def _reply(message_id: str, step: NextStep, text: str, *, stored: bool = True) -
     """What is said to a message; of a flow that runs, only what stands for an answer: its end says the rest."""
     if step.kind == "run_flow":
         kind = "run_flow" if step.unanswered is None else "answer"
-        return _said(message_id, kind, step.unanswered or "", "", step.unanswered)
+        return _fields(message_id, kind, step.unanswered or "", "", step.unanswered)
     question = step.question if text.endswith(step.question) else ""
-    return _said(message_id, step.kind if stored else "untaken", text, question, step.unanswered)
+    return _fields(message_id, step.kind if stored else "untaken", text, question, step.unanswered)
 
 
 def _reply_id(message_id: str) -> str:

@@ -33,18 +33,18 @@ async def test_a_question_beside_a_value_or_a_yes_is_answered_by_the_caller(
     def act(slots: Mapping[str, Any], action_id: str) -> None:
         ran.append(slots["order_id"])
 
-    said = {}
+    replies = {}
     for name, given in (("with", answer), ("without", None)):
         graph = make_graph(service=Runtime(program), answer=given, actions={"cancel_order": act})
         await send(graph, "cancel", thread())
-        said[name] = [
+        replies[name] = [
             (await send(graph, text, thread()))["last_response"] for text in ("4471 and why", "yes but when")
         ]
     question = "Cancel order 4471. Shall I?"
-    assert said["with"] == [
+    assert replies["with"] == [
         f"About '4471 and why': at noon. {question}", "About 'yes but when': at noon. Done: cancel order."
     ]  # fmt: skip
-    assert said["without"] == [
+    assert replies["without"] == [
         f"I can't answer that here. {question}", "I can't answer that here. Done: cancel order."
     ]  # fmt: skip
     assert ran == ["4471", "4471"]
@@ -55,9 +55,8 @@ async def test_a_question_beside_a_value_or_a_yes_is_answered_by_the_caller(
 async def test_a_run_killed_between_nodes_answers_what_was_asked_beside_a_value_or_a_yes(
     make_graph: Callable[..., Any], by_hand: Callable[..., Any], registry: FlowRegistry, ask: str
 ) -> None:
-    kills, texts_ = 0, {"texts": {"en": {"ask": ask}}}
-    program = by_hand(**ASKS)
-    program.registry = FlowRegistry(registry, **registry.habits | texts_)
+    kills, program = 0, by_hand(**ASKS)
+    program.registry = FlowRegistry(registry, **registry.habits | {"texts": {"en": {"ask": ask}}})
     for at in range(12):
         order: list[str] = []
 

@@ -153,7 +153,7 @@ _ORDERS = re.compile(
 _STATES = re.compile(
     r"\b(?:i|we|my|our|the) .*\b(?:lost|stolen|broke\w*|isn'?t|hasn'?t|didn'?t|not)\b", re.IGNORECASE
 )
-_LONG_NAME = re.compile(r"(?:[A-Z][\w'&.-]*)(?: (?:[A-Z][\w'&.-]*|\d+|a|of|the|and|&|for|de|la|in|on))+")
+_LONG_NAME = re.compile(r"(?:[A-Z][\w'&.-]*)(?: (?:[A-Z][\w'&.-]*|of|the|and|&|for|de|la|in|on))+")
 
 
 def only_answers(slot: Slot, text: str) -> bool:

@@ -259,8 +259,8 @@ def texts_in(flow: Flow, text: str, *, opening: bool = True) -> dict[str, Any]:
 def _text_of(slot: Slot, flow: Flow, text: str, *, opening: bool) -> str | None:
     asked = f"{slot.ask} {slot.description}"
     people = bool(_WHO.search(asked))
-    told = ((match[1] or match[2]).lower() for match in _PREPOSITION.finditer(slot.ask))
-    if prepositions := {*told, *(("for", "to") if people else ())}:
+    in_question = ((match[1] or match[2]).lower() for match in _PREPOSITION.finditer(slot.ask))
+    if prepositions := {*in_question, *(("for", "to") if people else ())}:
         return _placed(text, sorted(prepositions), people=people)
     if not opening:
         return None
