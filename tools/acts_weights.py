@@ -1,8 +1,9 @@
-"""Fit what the package ships for flows that it does not know: the head of acts, vague wishes, and options.
+"""Fit what the package ships for flows that it does not know: the head of acts, and options.
 
 Run after a change of the phrase bank, of the practice registries or of what the heads see: ``python
 tools/acts_weights.py``. It takes six minutes, and writes the same bytes each time on one machine. A test fails while
-the weights are of another bank or of other registries. ``--measure`` prints what the registries give instead.
+the weights are of another bank or of other registries. ``--measure`` prints what the registries give instead. After
+another training of the reader run it with ``--pool``: it fits how much the reader and the head of acts count.
 
 The head of acts learns from the phrase bank and from the registries of eval/suites/practice; its sureness is measured
 on the dataset's training turns, which taught it nothing. What is fitted on its probabilities is fitted on those of
@@ -22,17 +23,17 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "eval" / "benchmark
 sys.path.append(str(Path(__file__).resolve().parent))
 
 from safetensors.numpy import save
-from weights import acts, choices, measure, starts
+from weights import acts, choices, measure, pool
 from weights.ground import PRACTICE, practice, sha256_of
 
 from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.models.base import canonical_json, sha256
 from jazzmine_dspy.optimize.local.weights import head_example
-from jazzmine_dspy.program import starts as shipped_starts
 from jazzmine_dspy.program.heads import options as shipped_options
 from jazzmine_dspy.program.heads.acts import bank, fit, model
 from jazzmine_dspy.program.policy import Policy
+from jazzmine_dspy.program.reader import reading
 from jazzmine_dspy.program.turn import TurnProgram
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--measure", action="store_true", help="print what the practice registries give, and write nothing"
     )
-    if parser.parse_args(arguments).measure:
+    parser.add_argument("--pool", action="store_true", help="fit the pool of the reader and the head alone")
+    options = parser.parse_args(arguments)
+    if options.pool:
+        _fit_pool()
+    elif options.measure:
         registries = practice()
         embedder = registries[0].program().bindings.embedder
         assert embedder is not None
@@ -80,14 +85,27 @@ def _fit() -> None:
     source.write_text(told, "utf-8")
     print(f"{target}: {target.stat().st_size:,} bytes; {head.sure}")
     heads = acts.left_out(embedder, registries, rows)
-    wishes = [row for each in registries for row in starts.rows_of(each, heads[each.fold])]
-    _write(Path(shipped_starts.__file__).with_name(shipped_starts.FILE), starts.fit(wishes))
     meant = [
         row
         for each, seen in zip(registries, rows, strict=True)
         for row in choices.rows_of(each, seen, heads[each.fold], embedder)
     ]
     _write(Path(shipped_options.__file__).with_name(shipped_options.FILE), choices.fit(meant))
+
+
+def _fit_pool() -> None:
+    registries, dataset = practice(), load_dataset(ROOT / "datasets" / "support")
+    embedder = registries[0].program().bindings.embedder
+    assert embedder is not None
+    heads = acts.left_out(embedder, registries, [acts.rows_of(each) for each in registries])
+    program = TurnProgram(dataset.flows, policy=Policy().named("local"))
+    artifacts.bind_recall(program, "minilm")
+    labelled = [e for e in dataset.examples("train", "dev_a", "dev_b") if e.labels.commands is not None]
+    rows = [*pool.rows_of(program, labelled), *pool.known_rows()]
+    for each in registries:
+        if each.name in pool.UNSEEN:
+            rows += pool.rows_of(each.program(heads[each.fold]), each.examples)
+    _write(Path(reading.__file__).with_name(reading.FILE), pool.fit(rows))
 
 
 def _write(target: Path, data: object) -> None:

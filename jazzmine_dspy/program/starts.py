@@ -21,7 +21,6 @@ from jazzmine_dspy.program.heads.acts.readings import values_in
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import Recalled
 
-FILE = "starts.json"
 URGENT = "urgent.json"
 
 # Fitted with MiniLM, on none of what the parts below have learnt: the fitting parts of datasets/support, the working
@@ -51,9 +50,6 @@ UNLIKELY = 0.01
 _LEAST = 1e-3
 _FAR = 1e-4
 """Least probability of a flow when two estimates are pooled."""
-_BY_READER = {"idle": 0.65, "busy": 0.5}
-"""Weight of the reader's probability that any flow starts; chosen on six registries that it had not seen, and
-on pairs of a mention and a request."""
 _VAGUE = frozenset(("text", "list", "boolean", "number"))
 """Types whose values do not show which flow a message starts."""
 
@@ -73,12 +69,12 @@ class Starts(NamedTuple):
     Args:
         ranking: Flows with probabilities, best first; they sum to ``probability``.
         probability: Probability, from 0 to 1, that it starts any of them.
-        vague: Probability that, if so, it says too little to tell which.
+        vague: Whether it wants one of them but says too little to tell which.
     """
 
     ranking: tuple[tuple[str, float], ...]
     probability: float
-    vague: float = 0.0
+    vague: bool = False
 
     def moved(self, added: Mapping[str, float]) -> Starts:
         """The same with what labels add to the log-odds of each flow, and under "" to those of all.
@@ -101,19 +97,19 @@ class Starts(NamedTuple):
         ranking = sorted(((name, share / total) for name, share in shares.items()), key=lambda one: -one[1])
         return Starts(tuple(ranking), sum(share for _, share in ranking), self.vague)
 
-    def pooled(self, shares: Mapping[str, float], none: float, runs: bool = False) -> Starts:
+    def pooled(self, shares: Mapping[str, float], none: float, weights: Sequence[float]) -> Starts:
         """Pool the probabilities with those of the reader.
 
-        Logarithms are averaged (a logarithmic opinion pool; Genest and Zidek 1986, Statistical Science 1): with equal
-        weights for which flow it is; whether it is any, the reader knows better.
+        For which flow it is, logarithms are averaged (a logarithmic opinion pool; Genest and Zidek 1986, Statistical
+        Science 1).
 
         Args:
             shares: Probabilities of the flows.
             none: Probability that the message starts none of them.
-            runs: Whether a flow runs, about which rules know more.
+            weights: Of the reader's log-odds that it starts any, of those here, and an offset.
 
         Example:
-            >>> estimate = Starts((("a", 0.5), ("b", 0.4)), 0.9).pooled({"b": 0.9, "a": 0.05}, 0.05)
+            >>> estimate = Starts((("a", 0.5), ("b", 0.4)), 0.9).pooled({"b": 0.9, "a": 0.05}, 0.05, (0.65, 0.35, 0.0))
             >>> [(name, round(share, 2)) for name, share in estimate.ranking]
             [('b', 0.74), ('a', 0.2)]
         """
@@ -121,9 +117,8 @@ class Starts(NamedTuple):
             name: math.sqrt(max(share, _FAR) * max(shares.get(name, 0.0), _FAR))
             for name, share in self.ranking
         }
-        weight = _BY_READER["busy" if runs else "idle"]
-        odds = (1.0 - weight) * _odds(self.probability) + weight * _odds(1.0 - none)
-        probability = 1.0 / (1.0 + math.exp(-odds))
+        odds = np.dot(weights, (_odds(1.0 - none), _odds(self.probability), 1.0))
+        probability = float(1.0 / (1.0 + np.exp(-odds)))
         factor = probability / sum(both.values())
         ranking = sorted(((name, share * factor) for name, share in both.items()), key=lambda one: -one[1])
         return self._replace(ranking=tuple(ranking), probability=probability)
@@ -218,44 +213,7 @@ def starts(
     probability = float(1.0 / (1.0 + np.exp(-odds)))
     order = np.argsort(-shares, kind="stable")
     ranking = tuple((others[place].name, float(shares[place] * probability)) for place in order)
-    signs = vague_signs(
-        near, [float(shares[place]) for place in order], max(0, values_by_flow[best].all - own), acts, turn
-    )
-    factors = shipped()
-    vague = factors["offset"] + sum(factors.get(name, 0.0) * value for name, value in signs.items())
-    return Starts(ranking, probability, float(1.0 / (1.0 + np.exp(-vague))))
-
-
-def vague_signs(
-    near: float, shares: Sequence[float], values: int, acts: Mapping[str, float], turn: Turn
-) -> dict[str, float]:
-    """Return the features that show whether a message is too vague to choose a flow ("it's about my booking").
-
-    Args:
-        near: Similarity of the nearest flow.
-        shares: How likely each flow is among them, best first.
-        values: Slots of the likeliest that the message holds values for, beyond what the running flow has.
-        acts: The probability of each act.
-        turn: The turn.
-    """
-    return {
-        "near": near,
-        "share": shares[0],
-        "second": shares[1] if len(shares) > 1 else 0.0,
-        "values": float(values),
-        "words": float(np.log(len(turn.text.split()))),
-        "question": float("?" in turn.text),
-        "running": float(turn.flow is not None),
-        "history": float(turn.begun),
-        **{f"act {act}": _odds(share) for act, share in acts.items()},
-    }
-
-
-@lru_cache(maxsize=1)
-def shipped() -> dict[str, float]:
-    """The factors of :func:`vague_signs` that come with the package, for the bundled embedding model."""
-    factors: dict[str, float] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
-    return factors
+    return Starts(ranking, probability)
 
 
 @lru_cache(maxsize=1)

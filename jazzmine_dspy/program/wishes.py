@@ -18,8 +18,6 @@ _DULL = words(
     "a an the my our your me us you i we it to for of on in at is are be and or then also please can could "
     "would want need like do have get with from that this how what when where"
 )
-_BEGINNINGS = words("i we can could please how what when where is need want then also get give send tell")
-_ARTICLES = words("a an the my our some any two three in on at for to it")
 _HASTE = re.compile(
     r"(?:please |pls )?(?:(?:make|do) it (?:really |very )?(?:quick|quickly|fast|snappy|soon|asap)"
     r"|be quick(?: about it)?|hurry(?: up| it up)?|step on it)(?: please| pls| will you| would you)?"
@@ -64,17 +62,6 @@ def likely_cuts(text: str, flows: Sequence[Flow]) -> list[tuple[str, str]]:
         if before and behind and before != behind:
             found.append((left, right))
     return found
-
-
-def begins_wish(text: str, flows: Sequence[Flow]) -> bool:
-    """Whether a part begins as a wish does: with a verb of a flow, or with who wants or asks."""
-    first = next(iter(plain(text).split()), "")
-    verbs = {flow.name.split("_")[0] for flow in flows} | {
-        plain(e).split()[0] for flow in flows for e in flow.examples if plain(e)
-    }
-    return first in _BEGINNINGS or stem(first) in {stem(verb) for verb in verbs} - {
-        stem(word) for word in _ARTICLES
-    }
 
 
 def sides(text: str, *, commas: bool = True) -> list[tuple[str, str]]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jazzmine_dspy import FlowRegistry, Turn, load
+from jazzmine_dspy import FlowRegistry, Turn, TurnProgram, load
+from jazzmine_dspy.artifacts import bind_recall
 from jazzmine_dspy.program.heads._blend import OpenSet
+from jazzmine_dspy.program.heads.acts.model import ACTS
 from jazzmine_dspy.program.heads.features import STATE_SIZE
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.local.starting import judge_by_head, pooled
+from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
+from jazzmine_dspy.program.reader.reading import pool_weights, pooled_acts
 from jazzmine_dspy.program.starts import Starts
 from jazzmine_dspy.program.state import TurnState
 
@@ -166,3 +170,70 @@ def test_what_wants_a_hidden_flow_starts_no_other(text: str, hidden: str) -> Non
     assert (
         program.decide(Turn.model_validate({"text": text, "available_flows": others})).selection.flows == []
     )
+
+
+WAITING = {
+    "paused": ["order_contacts"],
+    "offering": "order_contacts",
+    "history": [{"role": "assistant", "text": "Shall we go back to this: contact lenses?"}],
+}
+EYES = FlowRegistry(
+    [
+        {
+            "name": "order_contacts", "description": "Order contact lenses.", "examples": ["I need new lenses"],
+            "slots": [{"name": "boxes", "type": "number", "description": "How many boxes"}],
+        },
+        {
+            "name": "repair_glasses", "description": "Repair glasses.", "examples": ["my frame is bent"],
+            "slots": [{"name": "damage", "type": "text", "description": "What is broken"}],
+        },
+    ]
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def eyes() -> TurnProgram:
+    program = TurnProgram(EYES, policy=Policy().named("local"))
+    bind_recall(program, "minilm")
+    return program
+
+
+@pytest.mark.row("U11", "U6")
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("no, I have some left at home", "cancel_flow"),
+        ("nah leave them", "cancel_flow"),
+        ("yep the lenses", "resume_flow"),
+    ],
+)
+def test_an_offer_is_answered_in_other_words_than_yes_and_no(eyes: TurnProgram, text: str, kind: str) -> None:
+    (found,) = eyes.decide(Turn.model_validate({"text": text, **WAITING})).commands
+    assert (found.type, found.flow) == (kind, "order_contacts")  # type: ignore[union-attr]
+
+
+@pytest.mark.row("F11")
+def test_a_message_that_names_no_task_is_asked_about_and_one_of_another_trade_is_not(
+    eyes: TurnProgram,
+) -> None:
+    vague = eyes.decide(Turn(text="something about my glasses or so")).selection
+    assert (vague.flows, sorted(vague.clarify)) == ([], ["order_contacts", "repair_glasses"])
+    assert eyes.decide(Turn(text="my cat is ill")).selection.clarify == []
+
+
+@pytest.mark.row("C1")
+def test_the_head_and_the_reader_both_count_for_every_act(eyes: TurnProgram) -> None:
+    assert {*ACTS} - {"value", "correct", "start"} | {"idle", "busy"} == pool_weights().keys()
+    assert all(by_reader > 0 and other > 0 for by_reader, other, _ in pool_weights().values())
+    state = eyes.read(Turn.model_validate({"text": "nah leave them", **WAITING}))
+    doubtful = dict.fromkeys(ACTS, 0.3)
+    pooled = pooled_acts(state, doubtful)
+    assert pooled["cancel_flow"] > 0.5 > pooled["handoff"]
+    assert pooled["value"] == 0.3
+
+
+@pytest.mark.row("C1")
+def test_without_the_reader_the_head_counts_alone(eyes: TurnProgram) -> None:
+    state = eyes.read(Turn(text="nein, lieber nicht", locale="de"))
+    shares = dict.fromkeys(ACTS, 0.3)
+    assert pooled_acts(state, shares) == shares

@@ -12,7 +12,7 @@ from jazzmine_dspy import artifacts
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.base import sha256
-from jazzmine_dspy.models.commands import Clarify, StartFlow
+from jazzmine_dspy.models.commands import StartFlow
 from jazzmine_dspy.models.labels import Labels
 from jazzmine_dspy.models.registry import FlowRegistry
 from jazzmine_dspy.program.heads.acts.model import Acts
@@ -61,8 +61,3 @@ def practice(folder: Path = PRACTICE) -> list[Registry]:
 def sha256_of(folder: Path) -> str:
     """SHA-256 over the files of a suite, by name."""
     return sha256([[file.name, sha256(file.read_bytes())] for file in sorted(folder.glob("*.yaml"))])
-
-
-def vague(example: Example) -> bool:
-    """Whether its label says that it is to be asked which flow is meant."""
-    return any(isinstance(command, Clarify) for command in example.labels.commands or ())

@@ -13,7 +13,7 @@ from jazzmine_dspy.program.heads.acts.fit import Rows
 from jazzmine_dspy.program.heads.acts.model import ACTS, Acts
 from jazzmine_dspy.program.local.understanding import LIKELY_ASKED, LIKELY_TOLD
 from jazzmine_dspy.program.ports import EmbedderPort
-from weights import acts, choices, starts
+from weights import acts, choices
 from weights.ground import FOLDS, Registry
 
 _SHOWN = ("affirm", "deny", "value", "correct", "skip", "cancel_flow", "ask", "chitchat", "start")
@@ -38,7 +38,6 @@ def lines(given: Measured) -> Iterator[str]:
     first, second = (_f1(given, head) for head in (None, given.heads))
     for act in _SHOWN:
         yield f"| act `{act}`, F1 | {first[act]:.2f} | {second[act]:.2f} |"
-    yield f"| wishes that say too little: found, and taken for such | - | {_vague(given)} |"
     asked, told = _options(given)
     yield f"| options in other words, asked for: right of those taken | - | {asked} |"
     yield f"| options in other words, in an opening: right of those taken | - | {told} |"
@@ -73,26 +72,6 @@ def _f1(given: Measured, heads: Sequence[Acts] | None) -> dict[str, float]:
     return {
         act: float(2 * hits / max(1, all_of)) for act, hits, all_of in zip(ACTS, both, either, strict=True)
     }
-
-
-def _vague(given: Measured) -> str:
-    rows = [[*starts.rows_of(each, given.heads[each.fold])] for each in given.registries]
-    found = taken = of = 0
-    for fold in range(FOLDS):
-        known = [
-            row
-            for each, some in zip(given.registries, rows, strict=True)
-            if each.fold != fold
-            for row in some
-        ]
-        factors = starts.fit(known)
-        for each, some in zip(given.registries, rows, strict=True):
-            for row in some if each.fold == fold else ():
-                odds = factors["offset"] + sum(factors[name] * value for name, value in row.seen.items())
-                found += row.vague and odds >= 0
-                taken += odds >= 0
-                of += row.vague
-    return f"{found} of {of}, {taken}"
 
 
 def _options(given: Measured) -> tuple[str, str]:

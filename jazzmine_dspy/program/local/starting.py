@@ -19,7 +19,8 @@ from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
 from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import Floats, HeadPort, SelectionOutput
-from jazzmine_dspy.program.reader.reading import start_shares
+from jazzmine_dspy.program.reader.network import CLARIFY
+from jazzmine_dspy.program.reader.reading import pool_weights, pooled_acts, start_shares
 from jazzmine_dspy.program.starts import (
     UNLIKELY,
     Starts,
@@ -32,12 +33,11 @@ from jazzmine_dspy.program.starts import (
     values_for,
 )
 from jazzmine_dspy.program.state import TurnState
-from jazzmine_dspy.program.wishes import begins_wish, likely_cuts
+from jazzmine_dspy.program.wishes import likely_cuts
 
 LIKELY = 0.5
-_BOTH_LIKELY, _WISH_LIKELY, HEAD_LIKELY = 0.78, 0.55, 0.75
-"""Least probability of each of two wishes: in general, where the second begins like a wish, and the same by a head.
-A head that has learnt the flows is more confident, so its threshold is higher."""
+HEAD_LIKELY = 0.75
+"""Least probability of each of two wishes by a head that has learnt the flows: it is more confident."""
 
 _LONG_LIKELY = 0.7
 """Least probability of the best flow of a long message: below it the user is asked which is meant."""
@@ -92,6 +92,7 @@ def read_starts(state: TurnState) -> StartReading:
     try:
         inputs = head_input(head, state, state.choosable, rewritten=False)
         acts, added = head.read(inputs)
+        acts = pooled_acts(state, acts)
     except Exception as error:
         return StartReading(cause=f"local: {format_error(error)}")
     if state.awaited is not None and only_answers(state.awaited, turn.text):
@@ -113,8 +114,10 @@ def read_starts(state: TurnState) -> StartReading:
     )
     if estimate is None:
         return StartReading(acts=acts)
-    if estimate.probability and estimate.vague < LIKELY and (logits := state.read()) is not None:
-        estimate = estimate.pooled(*start_shares(logits, turn.flow), runs=flow is not None)
+    if estimate.probability and (logits := state.read()) is not None:
+        weights = pool_weights()["busy" if turn.flow else "idle"]
+        vague = estimate.probability >= LIKELY and bool(logits.acts[CLARIFY] > 0)
+        estimate = estimate.pooled(*start_shares(logits, turn.flow), weights)._replace(vague=vague)
     return StartReading(estimate.moved(added), acts)
 
 
@@ -224,25 +227,25 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
     """Return the flows that a message starts, one or two, and the two to clarify, if they are too close."""
+    turn, best_two = state.turn, [name for name, _ in estimate.ranking[:2]]
+    is_unclear = estimate.vague and not (turn.flow or turn.clarifying)
+    if is_unclear and len(best_two) == 2 and estimate.ranking[0][1] < _PLAIN:
+        return [], best_two
     if estimate.probability < _least_likely(state):
         return [], []
     if two_flows := two_wishes(state, judge_by_starts):
         return two_flows, []
     chosen = [estimate.ranking[0][0]]
     likely = estimate.ranking[0][1]
-    if len(state.turn.text.split()) > LONG and (state.turn.flow or likely < _LONG_LIKELY):
+    if len(turn.text.split()) > LONG and (turn.flow or likely < _LONG_LIKELY):
         # A long message is similar to several flows; while a flow runs it is more likely an answer.
-        return [], [name for name, _ in estimate.ranking[:2]] if state.turn.flow is None else []
+        return [], best_two if turn.flow is None else []
     shares = [(name, share / estimate.probability) for name, share in estimate.ranking]
     margin = margin_of(state.policy, kind, chosen, state.registry)
     # What undoes something unasked does not start: the user chooses.
-    must_ask = (
-        likely < LIKELY
-        or (estimate.vague >= LIKELY and likely < _PLAIN)
-        or undoes_unasked(state.registry[chosen[0]], state.turn)
-    )
+    must_ask = likely < LIKELY or undoes_unasked(state.registry[chosen[0]], turn)
     pair = close_pair(shares, chosen, 1.0 if must_ask else margin)
-    return ([], pair) if pair and not state.turn.clarifying else (chosen, [])
+    return ([], pair) if pair and not turn.clarifying else (chosen, [])
 
 
 def _least_likely(state: TurnState) -> float:
@@ -274,7 +277,7 @@ def judge_by_starts(part: TurnState) -> tuple[str, float] | None:
     return None if estimate is None or estimate.probability < LIKELY else estimate.ranking[0]
 
 
-def two_wishes(state: TurnState, judge: Judge, threshold: float = _WISH_LIKELY) -> list[str]:
+def two_wishes(state: TurnState, judge: Judge, threshold: float = LIKELY) -> list[str]:
     """Return two flows that a message starts one after the other; none if it starts fewer.
 
     Each side of a cut is judged as a message of its own and has to pass the threshold.
@@ -282,10 +285,10 @@ def two_wishes(state: TurnState, judge: Judge, threshold: float = _WISH_LIKELY) 
     Args:
         state: The turn.
         judge: Judges a side.
-        threshold: Least probability of each where the second begins like a wish.
+        threshold: Least probability of each.
     """
     flows = [state.registry[name] for name in state.choosable]
-    best: tuple[float, list[str]] = (LIKELY, [])
+    best: tuple[float, list[str]] = (threshold, [])
     for sides in likely_cuts(state.turn.text, flows)[:_CUTS]:
         chosen, least = [], 1.0
         for text in sides:
@@ -294,10 +297,7 @@ def two_wishes(state: TurnState, judge: Judge, threshold: float = _WISH_LIKELY) 
                 break
             chosen.append(likeliest[0])
             least = min(least, likeliest[1])
-        is_likely = len(set(chosen)) == 2 and least > (
-            threshold if begins_wish(sides[1], flows) else _BOTH_LIKELY
-        )
-        if is_likely and least > best[0]:
+        if len(set(chosen)) == 2 and least > best[0]:
             best = least, chosen
     return best[1]
 

@@ -20,7 +20,7 @@ from jazzmine_dspy.program.heads.acts.free_texts import is_bare_act
 from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in
 from jazzmine_dspy.program.ports import Clause, HeadInput, HeadOutput, HeadPort, SeesTurn
-from jazzmine_dspy.program.reader.reading import read_option, read_texts, read_values
+from jazzmine_dspy.program.reader.reading import pooled_acts, read_option, read_texts, read_values
 from jazzmine_dspy.program.recall_query import asked_about, picked_wish
 from jazzmine_dspy.program.state import TurnState
 
@@ -142,7 +142,7 @@ def _by_head(
         output = head.predict(inputs)
         check_share(output.confidence)
         return output
-    acts = acts or head.probabilities(inputs)
+    acts = acts or pooled_acts(state, head.probabilities(inputs))
     output = head.predict(inputs, acts)
     if shipped_head(state.bindings.embedder) is None:
         return output

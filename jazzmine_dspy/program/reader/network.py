@@ -101,6 +101,7 @@ Array = NDArray[np.float32]
 ACTS = (
     "affirm", "deny", "ask", "repeat", "restart", "chitchat", "handoff", "out_of_scope", "clarify", "pause",
 )  # fmt: skip
+CLARIFY = ACTS.index("clarify")
 START, RESUME, CANCEL, ORDER = range(4)
 """Columns of ``Logits.flow``."""
 OPS = ("none", "given", "skip", "add", "remove", "clear", "same")

@@ -1,25 +1,31 @@
-"""The second reading of a turn: commands by the trained network, without the rules about English."""
+"""What the trained network reads of a turn: acts, starts and values, and all commands without rules about English."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jazzmine_dspy.models import Command, Enhancement, Selection, Slot
+from jazzmine_dspy.models import Command, Enhancement, Selection, Slot, Turn
 from jazzmine_dspy.models.commands import COMMANDS, CorrectSlot, SetSlot, SlotValue
 from jazzmine_dspy.models.errors import JazzmineError
 from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
+from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_name
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in, whole_value
 from jazzmine_dspy.program.reader.network import ACTS, CANCEL, OPS, ORDER, RESUME, START, Array, Card, Logits
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 
+FILE = "pool.json"
 READER = "reader"
 """Source of what the trained network reads, in records."""
+_BY_HEAD = {"pause": "nothing"}
 _BESIDE = ("ask", "repeat", "restart", "handoff")
 _ALONE = ("out_of_scope", "chitchat")
 _SECOND = 0.25
@@ -52,6 +58,55 @@ def second_reading(state: TurnState) -> Decided | None:
         confidence={"turn": confidence},
         records={"select": made, "understand": made},
     )
+
+
+def pooled_acts(state: TurnState, shares: dict[str, float]) -> dict[str, float]:
+    """Pool the probability of each act with that of the reader: a weighted sum of log-odds.
+
+    ``python tools/acts_weights.py --pool`` fits the weights, on conversations that taught neither of the two.
+
+    Args:
+        state: The turn.
+        shares: The probabilities by the head of acts; those of acts that the reader does not know stay.
+    """
+    logits = state.read()
+    if logits is None:
+        return shares
+    pooled = {}
+    for act, odds in acts_odds(logits, state.turn).items():
+        by_reader, by_head, offset = pool_weights()[act]
+        pooled[act] = float(sigmoid(by_reader * odds + by_head * log_odds(shares[act]) + offset))
+    return {**shares, **pooled}
+
+
+@lru_cache(maxsize=1)
+def pool_weights() -> dict[str, list[float]]:
+    """The weights of the reader and of the rest, and an offset: for each act, and for any start ("idle", "busy")."""
+    weights: dict[str, list[float]] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
+    return weights
+
+
+def acts_odds(logits: Logits, turn: Turn) -> dict[str, float]:
+    """The reader's log-odds of acts, by the names that the head of acts gives them."""
+    odds = {_BY_HEAD.get(act, act): float(logits.acts[at]) for at, act in enumerate(ACTS) if act != "clarify"}
+    flows = {card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow"}
+    slots = {
+        card.slot: at
+        for at, card in enumerate(logits.cards)
+        if card.kind == "slot" and card.flow == turn.flow
+    }
+    paused = [flows[name] for name in turn.paused if name in flows]
+    for act, rows, column in (
+        ("cancel_flow", [*paused, *([flows[turn.flow]] if turn.flow in flows else [])], CANCEL),
+        ("resume_flow", paused, RESUME),
+    ):
+        if rows:
+            odds[act] = float(logits.flow[rows, column].max())
+    if turn.awaiting in slots:
+        odds["skip"] = float(log_odds(logits.shares("skip")[slots[turn.awaiting]]))
+    if slots:
+        odds["clear"] = float(log_odds(logits.shares("clear")[[*slots.values()]].max()))
+    return odds
 
 
 def start_shares(logits: Logits, running: str | None) -> tuple[dict[str, float], float]:
