@@ -251,7 +251,7 @@ def test_a_moved_day_corrects_the_held_one(mending: TurnProgram) -> None:
         "history": [{"role": "assistant", "text": "What is wrong with it?"}],
     }  # fmt: skip
     (found,) = mending.decide(
-        Turn(text="oh and make that a day later", date=dt.date(2031, 3, 3), **state)
+        Turn(text="can we make that a day later instead", date=dt.date(2031, 3, 3), **state)
     ).commands
     assert (found.type, found.slot_name, found.value) == ("correct_slot", "bring_on", "2031-03-08")  # type: ignore[union-attr]
 

@@ -33,6 +33,8 @@ UNSEEN = ("campsite", "car_workshop", "nursery", "optician", "photo_studio", "pr
 CONVERSATIONS = Path(__file__).with_name("conversations.tar.xz")
 KNOWN = 0.5
 """What a turn of a business counts of which the reader knows the flows."""
+STARTS = ("busy", "idle")
+"""Names of the pool for whether any flow starts, while one runs and while none does."""
 _C = 1.0
 """Inverse strength of the penalty."""
 
@@ -58,7 +60,9 @@ def rows_of(program: TurnProgram, examples: Iterable[Example]) -> Iterator[Row]:
             continue
         shares = head.probabilities(head_input(head, state, state.choosable, rewritten=False))
         for act, odds in acts_odds(logits, example.turn).items():
-            yield Row(act, odds, float(log_odds(shares[act])), act in acts)
+            # Values of a flow that starts are none of the running one, of which the reader speaks.
+            if not (given.flows and act in ("value", "correct")):
+                yield Row(act, odds, float(log_odds(shares[act])), act in acts)
         seen = list[tuple[float, Starts]]()
 
         def spied(estimate: Starts, _: object, none: float, __: object, seen: list[Any] = seen) -> Starts:
@@ -68,7 +72,7 @@ def rows_of(program: TurnProgram, examples: Iterable[Example]) -> Iterator[Row]:
         # What was fitted before must not count.
         with (
             mock.patch.object(Starts, "pooled", spied),
-            mock.patch.object(starting, "pooled_acts", lambda _, by_head: by_head),
+            mock.patch.object(starting, "pooled_acts", lambda *given: given[-1]),
         ):
             starting.read_starts(state)
         for reader, estimate in seen:
@@ -85,14 +89,19 @@ def known_rows() -> Iterator[Row]:
 
 
 def fit(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """For each act, and for a start while a flow runs and while none does: the weights of both, and an offset."""
+    """The weights of both for each act; for a start while a flow runs and while none does, with an offset.
+
+    Acts have none, so that what both find unlikely stays so.
+    """
     by_name = defaultdict[str, list[Row]](list)
     for row in rows:
         by_name[row.name].append(row)
     fitted = {}
     for name, each in sorted(by_name.items()):
-        model = LogisticRegression(C=_C, max_iter=5_000)
+        starts = name in STARTS
+        model = LogisticRegression(C=_C, max_iter=5_000, fit_intercept=starts)
         seen, right = [[row.reader, row.other] for row in each], [row.right for row in each]
         model.fit(np.array(seen), right, sample_weight=[row.weight for row in each])
-        fitted[name] = [round(float(value), 3) for value in (*model.coef_[0], model.intercept_[0])]
+        weights = [*model.coef_[0], *(model.intercept_ if starts else ())]
+        fitted[name] = [round(float(value), 3) for value in weights]
     return fitted

@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from weights import acts, choices, starts
+from weights import acts, choices
 from weights.ground import FOLDS, PRACTICE, ROOT, Registry, practice, sha256_of
 
 from jazzmine_dspy import artifacts
@@ -19,7 +19,6 @@ from jazzmine_dspy.datasets import load_dataset
 from jazzmine_dspy.datasets.schema import Example
 from jazzmine_dspy.eval.suite import load_suite
 from jazzmine_dspy.models.registry import FlowRegistry
-from jazzmine_dspy.program import starts as package_starts
 from jazzmine_dspy.program.heads import options as package_options
 from jazzmine_dspy.program.heads.acts import model
 from jazzmine_dspy.program.heads.acts.model import Acts
@@ -126,7 +125,7 @@ class Weights:
     def __init__(self, embedder: EmbedderPort) -> None:
         self._embedder = embedder
         self._folder = CACHE / f"weights-{sha256_of(PRACTICE)[:16]}"
-        self._read: dict[int, tuple[Acts, dict[str, float], dict[str, list[float]]]] = {}
+        self._read: dict[int, tuple[Acts, dict[str, list[float]]]] = {}
 
     @contextmanager
     def without(self, fold: int | None) -> Iterator[None]:
@@ -134,17 +133,16 @@ class Weights:
         if fold is None:
             yield
             return
-        head, wishes, options = self._weights_of_fold(fold)
+        head, options = self._weights_of_fold(fold)
         read = (head, self._embedder.fingerprint)
         weights = package_options.Weights(tuple(options["options"]), tuple(options["none"]))
         with (
             mock.patch.object(model, "_shipped", return_value=read),
-            mock.patch.object(package_starts, "shipped", return_value=wishes),
             mock.patch.object(package_options, "shipped", return_value=weights),
         ):
             yield
 
-    def _weights_of_fold(self, fold: int) -> tuple[Acts, dict[str, float], dict[str, list[float]]]:
+    def _weights_of_fold(self, fold: int) -> tuple[Acts, dict[str, list[float]]]:
         if fold not in self._read:
             if not (self._folder / f"{FOLDS - 1}.json").is_file():
                 self._fit_folds()
@@ -152,7 +150,7 @@ class Weights:
                 arrays = dict(data)
             document = json.loads((self._folder / f"{fold}.json").read_text("utf-8"))
             head = Acts.from_state(HeadState(arrays, document["head"]))
-            self._read[fold] = head, document["starts"], document["options"]
+            self._read[fold] = head, document["options"]
         return self._read[fold]
 
     def _fit_folds(self) -> None:
@@ -161,7 +159,6 @@ class Weights:
         every = registries(PRACTICE)
         rows = [acts.rows_of(each) for each in every]
         heads = acts.left_out(self._embedder, every, rows)
-        wishes = [[*starts.rows_of(each, heads[each.fold])] for each in every]
         options = [
             [*choices.rows_of(each, seen, heads[each.fold], self._embedder)]
             for each, seen in zip(every, rows, strict=True)
@@ -172,7 +169,6 @@ class Weights:
             training = [place for place, each in enumerate(every) if each.fold != fold]
             document = {
                 "head": state.settings,
-                "starts": starts.fit([row for place in training for row in wishes[place]]),
                 "options": choices.fit([row for place in training for row in options[place]]),
             }
             (self._folder / f"{fold}.json").write_text(json.dumps(document), "utf-8")

@@ -92,7 +92,7 @@ def read_starts(state: TurnState) -> StartReading:
     try:
         inputs = head_input(head, state, state.choosable, rewritten=False)
         acts, added = head.read(inputs)
-        acts = pooled_acts(state, acts)
+        acts = pooled_acts(state, head, acts)
     except Exception as error:
         return StartReading(cause=f"local: {format_error(error)}")
     if state.awaited is not None and only_answers(state.awaited, turn.text):

@@ -18,6 +18,7 @@ from jazzmine_dspy.models.slots import call_type
 from jazzmine_dspy.program.decider import NOTHING_FOUND, Decided, record
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_name
+from jazzmine_dspy.program.heads.acts.model import shipped_head
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in, whole_value
 from jazzmine_dspy.program.reader.network import ACTS, CANCEL, OPS, ORDER, RESUME, START, Array, Card, Logits
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
@@ -60,28 +61,30 @@ def second_reading(state: TurnState) -> Decided | None:
     )
 
 
-def pooled_acts(state: TurnState, shares: dict[str, float]) -> dict[str, float]:
-    """Pool the probability of each act with that of the reader: a weighted sum of log-odds.
+def pooled_acts(state: TurnState, head: object, shares: dict[str, float]) -> dict[str, float]:
+    """Pool the probability of each act by the package's head with that of the reader, as a weighted sum of log-odds.
 
-    ``python tools/acts_weights.py --pool`` fits the weights, on conversations that taught neither of the two.
+    What both find unlikely stays so. ``python tools/acts_weights.py --pool`` fits the weights, on conversations that
+    taught neither of the two.
 
     Args:
         state: The turn.
-        shares: The probabilities by the head of acts; those of acts that the reader does not know stay.
+        head: The head of acts; one that labels taught has learnt from the reader's states already.
+        shares: The probabilities by the head; those of acts that the reader does not know stay.
     """
-    logits = state.read()
+    logits = state.read() if head is shipped_head(state.bindings.embedder) else None
     if logits is None:
         return shares
     pooled = {}
     for act, odds in acts_odds(logits, state.turn).items():
-        by_reader, by_head, offset = pool_weights()[act]
-        pooled[act] = float(sigmoid(by_reader * odds + by_head * log_odds(shares[act]) + offset))
+        by_reader, by_head = pool_weights()[act]
+        pooled[act] = float(sigmoid(by_reader * odds + by_head * log_odds(shares[act])))
     return {**shares, **pooled}
 
 
 @lru_cache(maxsize=1)
 def pool_weights() -> dict[str, list[float]]:
-    """The weights of the reader and of the rest, and an offset: for each act, and for any start ("idle", "busy")."""
+    """The weights of the reader and of the rest: for each act, and with an offset for a start ("idle", "busy")."""
     weights: dict[str, list[float]] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
     return weights
 
@@ -102,10 +105,18 @@ def acts_odds(logits: Logits, turn: Turn) -> dict[str, float]:
     ):
         if rows:
             odds[act] = float(logits.flow[rows, column].max())
-    if turn.awaiting in slots:
-        odds["skip"] = float(log_odds(logits.shares("skip")[slots[turn.awaiting]]))
-    if slots:
-        odds["clear"] = float(log_odds(logits.shares("clear")[[*slots.values()]].max()))
+    heard = logits.shares("given") + logits.shares("add") + logits.shares("remove")
+    empty, filled = (
+        [at for name, at in slots.items() if (name in turn.slots.names) == has] for has in (False, True)
+    )
+    for act, rows, shares in (
+        ("skip", [slots[turn.awaiting]] if turn.awaiting in slots else [], logits.shares("skip")),
+        ("value", empty, heard),
+        ("correct", filled, heard),
+        ("clear", filled, logits.shares("clear")),
+    ):
+        if rows:
+            odds[act] = float(log_odds(shares[rows].max()))
     return odds
 
 

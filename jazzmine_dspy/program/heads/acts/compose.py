@@ -49,7 +49,7 @@ _ALONE = {
     "restart": Restart,
     "handoff": Handoff,
 }
-_GRAVE = frozenset(("affirm", "deny", "clear", "cancel_flow", "resume_flow", "restart", "handoff"))
+_GRAVE = frozenset(("affirm", "deny", "skip", "clear", "cancel_flow", "resume_flow", "restart", "handoff"))
 """Acts that are not done because nothing else is likelier; a yes is done only where it is likely."""
 
 _COMMANDED = frozenset(("cancel_flow", "restart", "repeat", "handoff", "resume_flow", "out_of_scope"))
@@ -148,6 +148,15 @@ def _gives_up(part: str) -> bool:
     return bool(_GIVES_UP.fullmatch(part) or _ELSEWHERE.search(part))
 
 
+def _drops_offered(turn: Turn) -> bool:
+    """Whether each part of a message refuses to go back to the flow that was offered, or gives it up."""
+    return all(
+        _gives_up(part)
+        or (((said := stance(part)).leaves or (said.refuses and said.whole)) and not said.negates)
+        for part in _parts(turn.text)
+    )
+
+
 def _cancels_running(scene: Scene) -> bool:
     """Whether a message cancels what runs by its name, while a flow that cancels something else is paused."""
     turn, running = scene.turn, scene.running
@@ -199,7 +208,7 @@ def _possible(act: str, scene: Scene, said: Stance | None) -> bool:
     if act == "clear":
         return bool(turn.slots.names)
     if act == "cancel_flow":
-        return bool(turn.flow or turn.paused)
+        return bool(turn.flow or turn.paused) and (turn.offering is None or _drops_offered(turn))
     if act == "resume_flow":
         waiting = [scene.tasks[name] for name in turn.paused if name in scene.tasks]
         slots = (slot for flow in waiting for slot in flow.slots if slot.pattern)
@@ -218,8 +227,8 @@ _BEFORE = re.compile(r"\b(?:first|before (?:that|we)|instead)\b", re.IGNORECASE)
 
 
 def takes_up(turn: Turn) -> bool:
-    """Whether a message takes a task up again by its words; not judged in other languages and where one is offered."""
-    if not is_english(turn.locale) or turn.offering:
+    """Whether an English message says that a task is taken up again; messages in other languages are not judged."""
+    if not is_english(turn.locale):
         return True
     names = {stem(word) for name in turn.paused for word in name.lower().split("_")}
     if _PUTS_OFF.search(turn.text):
