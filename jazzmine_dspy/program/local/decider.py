@@ -88,9 +88,11 @@ class LocalDecider(Decider):
             selection = selection.model_copy(
                 update={"candidates": [(one.name, one.score) for one in candidates]}
             )
-        nothing = not (selection.flows or selection.clarify)
-        confidence = min(chosen.confidence, NOTHING_FOUND) if nothing else chosen.confidence
-        return chosen._replace(selection=selection, confidence=confidence)
+        found = selection.flows or selection.clarify
+        return chosen._replace(
+            selection=selection,
+            confidence=chosen.confidence if found else min(chosen.confidence, NOTHING_FOUND),
+        )
 
     def understand(
         self, state: TurnState, closed: Closed | None = None, chosen: FlowChoice | None = None
@@ -113,9 +115,11 @@ class LocalDecider(Decider):
         model = confidence_model(state)
         candidates = decided.selection.candidates if decided.selection else []
         seen = features(state.turn, state.registry, commands, candidates, understood)
-        probability = 0.0 if model is None else model.probability(seen)
-        records = {**decided.records, "understand": understood}
-        return replace(decided, records=records, confidence={"turn": probability})
+        return replace(
+            decided,
+            records={**decided.records, "understand": understood},
+            confidence={"turn": 0.0 if model is None else model.probability(seen)},
+        )
 
 
 def _merged(state: TurnState, decided: Decided) -> list[Command]:

@@ -90,8 +90,7 @@ def read_starts(state: TurnState) -> StartReading:
         # It is a value of the running flow and nothing else.
         return StartReading()
     try:
-        inputs = head_input(head, state, state.choosable, rewritten=False)
-        acts, added = head.read(inputs)
+        acts, added = head.read(head_input(head, state, state.choosable, rewritten=False))
         acts = pooled_acts(state, head, acts)
     except Exception as error:
         return StartReading(cause=f"local: {format_error(error)}")
@@ -115,8 +114,8 @@ def read_starts(state: TurnState) -> StartReading:
     if estimate is None:
         return StartReading(acts=acts)
     if estimate.probability and (logits := state.read()) is not None:
-        weights = pool_weights()["busy" if turn.flow else "idle"]
         vague = estimate.probability >= LIKELY and bool(logits.acts[CLARIFY] > 0)
+        weights = pool_weights()["busy" if turn.flow else "idle"]
         estimate = estimate.pooled(*start_shares(logits, turn.flow), weights)._replace(vague=vague)
     return StartReading(estimate.moved(added), acts)
 
@@ -131,12 +130,11 @@ def _starts_of_example(state: TurnState) -> Starts | None:
     """Return the one flow with this message among its examples; None where the assistant asked for a comment."""
     if state.awaited is not None and is_telling(state.awaited):
         return None
-    message = plain(state.turn.text)
     matches = [
         name
         for name in state.choosable
         if name != state.turn.flow
-        and any(plain(example) == message for example in state.registry[name].examples)
+        and any(plain(example) == plain(state.turn.text) for example in state.registry[name].examples)
     ]
     return Starts(((matches[0], _EXAMPLE_CONFIDENCE),), _EXAMPLE_CONFIDENCE) if len(matches) == 1 else None
 
@@ -219,17 +217,22 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
     nearest = [name for name in (turn.flow, *(one.name for one in state.recalled)) if name in state.registry]
     others = chosen or [name for name in nearest if name not in missed][:1]
     if not missed or not others:
-        clarify = sorted(selection.clarify, key=lambda name: name not in marked)
-        return selection.model_copy(update={"flows": flows, "clarify": clarify})
-    update = {"flows": [], "clarify": [*missed, *others], "mode": "single", "reason": NEVER_MISSED}
-    return selection.model_copy(update=update)
+        asked = sorted(selection.clarify, key=lambda name: name not in marked)
+        return selection.model_copy(update={"flows": flows, "clarify": asked})
+    return selection.model_copy(
+        update={"flows": [], "clarify": [*missed, *others], "mode": "single", "reason": NEVER_MISSED}
+    )
 
 
 def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str], list[str]]:
     """Return the flows that a message starts, one or two, and the two to clarify, if they are too close."""
     turn, best_two = state.turn, [name for name, _ in estimate.ranking[:2]]
-    is_unclear = estimate.vague and not (turn.flow or turn.clarifying)
-    if is_unclear and len(best_two) == 2 and estimate.ranking[0][1] < _PLAIN:
+    if (
+        estimate.vague
+        and not (turn.flow or turn.clarifying)
+        and estimate.ranking[0][1] < _PLAIN
+        and best_two[1:]
+    ):
         return [], best_two
     if estimate.probability < _least_likely(state):
         return [], []
@@ -251,10 +254,9 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
 def _least_likely(state: TurnState) -> float:
     """Return the least probability of a start: higher where any text is an answer, or the message holds the answer."""
     slot = state.awaited
-    if slot is None:
-        return LIKELY
-    takes_any = slot.type in ("text", "list") and not slot.pattern
-    return _ANSWER_LIKELY if takes_any or values_in(slot, state.turn.text, state.at) else LIKELY
+    takes_any = slot is not None and slot.type in ("text", "list") and not slot.pattern
+    answers = slot is not None and (takes_any or values_in(slot, state.turn.text, state.at))
+    return _ANSWER_LIKELY if answers else LIKELY
 
 
 def judge_by_head(head: HeadPort[Any], flows: Sequence[str]) -> Judge:
@@ -290,15 +292,10 @@ def two_wishes(state: TurnState, judge: Judge, threshold: float = LIKELY) -> lis
     flows = [state.registry[name] for name in state.choosable]
     best: tuple[float, list[str]] = (threshold, [])
     for sides in likely_cuts(state.turn.text, flows)[:_CUTS]:
-        chosen, least = [], 1.0
-        for text in sides:
-            likeliest = judge(state.part(text))
-            if likeliest is None:
-                break
-            chosen.append(likeliest[0])
-            least = min(least, likeliest[1])
-        if len(set(chosen)) == 2 and least > best[0]:
-            best = least, chosen
+        judged = [each for text in sides if (each := judge(state.part(text))) is not None]
+        least = min((share for _, share in judged), default=0.0)
+        if len({name for name, _ in judged}) == 2 and least > best[0]:
+            best = least, [name for name, _ in judged]
     return best[1]
 
 

@@ -167,9 +167,8 @@ def _awaited_text(state: TurnState) -> list[Command]:
         return []
     if is_bare_act(turn.text):
         return []
-    value = free_text(turn.text)
-    holds = slot.name in turn.slots.names
-    return [(CorrectSlot if holds else SetSlot)(name=slot.name, value=value)] if value else []
+    kind, value = CorrectSlot if slot.name in turn.slots.names else SetSlot, free_text(turn.text)
+    return [kind(name=slot.name, value=value)] if value else []
 
 
 def head_input(

@@ -75,18 +75,14 @@ def pooled_acts(state: TurnState, head: object, shares: dict[str, float]) -> dic
     logits = state.read() if head is shipped_head(state.bindings.embedder) else None
     if logits is None:
         return shares
-    pooled = {}
-    for act, odds in acts_odds(logits, state.turn).items():
-        by_reader, by_head = pool_weights()[act]
-        pooled[act] = float(sigmoid(by_reader * odds + by_head * log_odds(shares[act])))
-    return {**shares, **pooled}
+    both = {act: (odds, float(log_odds(shares[act]))) for act, odds in acts_odds(logits, state.turn).items()}
+    return shares | {act: float(sigmoid(np.dot(pool_weights()[act], each))) for act, each in both.items()}
 
 
 @lru_cache(maxsize=1)
 def pool_weights() -> dict[str, list[float]]:
     """The weights of the reader and of the rest: for each act, and with an offset for a start ("idle", "busy")."""
-    weights: dict[str, list[float]] = json.loads(files(__package__).joinpath(FILE).read_text("utf-8"))
-    return weights
+    return dict(json.loads(files(__package__).joinpath(FILE).read_text("utf-8")))
 
 
 def acts_odds(logits: Logits, turn: Turn) -> dict[str, float]:
@@ -99,25 +95,23 @@ def acts_odds(logits: Logits, turn: Turn) -> dict[str, float]:
         if card.kind == "slot" and card.flow == turn.flow
     }
     paused = [flows[name] for name in turn.paused if name in flows]
-    for act, rows, column in (
-        ("cancel_flow", [*paused, *([flows[turn.flow]] if turn.flow in flows else [])], CANCEL),
-        ("resume_flow", paused, RESUME),
-    ):
-        if rows:
-            odds[act] = float(logits.flow[rows, column].max())
-    heard = logits.shares("given") + logits.shares("add") + logits.shares("remove")
-    empty, filled = (
-        [at for name, at in slots.items() if (name in turn.slots.names) == has] for has in (False, True)
-    )
-    for act, rows, shares in (
-        ("skip", [slots[turn.awaiting]] if turn.awaiting in slots else [], logits.shares("skip")),
+    left = [*paused, *([flows[turn.flow]] if turn.flow in flows else [])]
+    filled = [at for name, at in slots.items() if name in turn.slots.names]
+    empty = [at for name, at in slots.items() if name not in turn.slots.names]
+    heard = log_odds(logits.shares("given") + logits.shares("add") + logits.shares("remove"))
+    told = (
+        ("cancel_flow", left, logits.flow[:, CANCEL]),
+        ("resume_flow", paused, logits.flow[:, RESUME]),
+        (
+            "skip",
+            [at for name, at in slots.items() if name == turn.awaiting],
+            log_odds(logits.shares("skip")),
+        ),
         ("value", empty, heard),
         ("correct", filled, heard),
-        ("clear", filled, logits.shares("clear")),
-    ):
-        if rows:
-            odds[act] = float(log_odds(shares[rows].max()))
-    return odds
+        ("clear", filled, log_odds(logits.shares("clear"))),
+    )
+    return odds | {act: float(scores[rows].max()) for act, rows, scores in told if rows}
 
 
 def start_shares(logits: Logits, running: str | None) -> tuple[dict[str, float], float]:

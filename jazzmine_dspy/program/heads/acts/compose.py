@@ -231,13 +231,10 @@ def takes_up(turn: Turn) -> bool:
     if not is_english(turn.locale):
         return True
     names = {stem(word) for name in turn.paused for word in name.lower().split("_")}
-    if _PUTS_OFF.search(turn.text):
-        return False
-    if names & {stem(word) for word in plain(turn.text).split()}:
-        return True
-    if _BEFORE.search(turn.text):
-        return False
-    return _TAKES_UP.search(turn.text) is not None or stance(turn.text).hints
+    is_named = not names.isdisjoint(stem(word) for word in plain(turn.text).split())
+    says_so = _TAKES_UP.search(turn.text) is not None or stance(turn.text).hints
+    is_put_off = _PUTS_OFF.search(turn.text) is not None
+    return not is_put_off and (is_named or (says_so and _BEFORE.search(turn.text) is None))
 
 
 def compose(p: Mapping[str, float], scene: Scene, on: set[str], agrees: Callable[[], bool]) -> list[Command]:
