@@ -12,6 +12,7 @@ from jazzmine_dspy.program.heads.acts.model import ACTS, shipped_head
 from jazzmine_dspy.program.heads.features import STATE_SIZE
 from jazzmine_dspy.program.heads.selection import SelectionHead
 from jazzmine_dspy.program.local.starting import judge_by_head, pooled
+from jazzmine_dspy.program.local.understanding import head_input
 from jazzmine_dspy.program.policy import Policy
 from jazzmine_dspy.program.ports import HeadInput, HeadState, SelectionOutput
 from jazzmine_dspy.program.reader.reading import acts_odds, pool_weights, pooled_acts
@@ -225,21 +226,33 @@ def test_a_message_that_names_no_task_is_asked_about_and_one_of_another_trade_is
     assert eyes.decide(Turn(text="my cat is ill")).selection.clarify == []
 
 
+def _seen(state: TurnState) -> HeadInput:
+    head = shipped_head(state.bindings.embedder)
+    assert head is not None
+    return head_input(head, state, state.choosable, rewritten=False)
+
+
 @pytest.mark.row("C1")
 def test_the_head_and_the_reader_both_count_for_every_act(eyes: TurnProgram) -> None:
     assert {*ACTS} - {"start"} | {"idle", "busy"} == pool_weights().keys()
     assert all(max(weights[:2]) > 0.2 for weights in pool_weights().values())
     state = eyes.read(Turn.model_validate({"text": "nah leave them", **WAITING}))
-    pooled = pooled_acts(state, shipped_head(eyes.bindings.embedder), dict.fromkeys(ACTS, 0.3))
-    assert pooled["cancel_flow"] > 0.5 > pooled["handoff"]
+    given, head, logits = _seen(state), shipped_head(eyes.bindings.embedder), state.read()
+    assert head is not None
+    assert logits is not None
+    by_head, by_reader = head.probabilities(given), acts_odds(logits, state.turn)
+    both = pooled_acts(state, given, by_head)
+    assert both["cancel_flow"] > 0.5
+    assert all(both[act] < 0.5 for act, odds in by_reader.items() if odds < 0 and by_head[act] < 0.5)
     # No flow runs, so the reader says nothing of a value.
-    assert pooled["value"] == 0.3
-    unlikely = {act for act, odds in acts_odds(state.read(), state.turn).items() if odds < 0}
-    assert all(share < 0.5 for act, share in pooled.items() if act in unlikely)
+    assert both["value"] == by_head["value"]
+    # What labels add counts in full.
+    taught = by_head | {"ask": 0.9}
+    assert pooled_acts(state, given, taught)["ask"] > both["ask"]
 
 
 @pytest.mark.row("C1")
 def test_without_the_reader_the_head_counts_alone(eyes: TurnProgram) -> None:
     state = eyes.read(Turn(text="nein, lieber nicht", locale="de"))
     shares = dict.fromkeys(ACTS, 0.3)
-    assert pooled_acts(state, shipped_head(eyes.bindings.embedder), shares) == shares
+    assert pooled_acts(state, _seen(state), shares) == shares

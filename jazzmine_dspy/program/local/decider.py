@@ -47,10 +47,10 @@ class LocalDecider(Decider):
         began = deadline.milliseconds()
         closed = read_closed(state)
         reads = self.models and feeling_head(state.bindings) is not None
-        source = "rule" if closed.rewrite is not None else "local" if reads else "fallback"
-        confidence = 1.0 if closed.rewrite is not None else state.policy.trust.get(self.label, 0.5)
-        enhancement = Enhancement(
-            enhanced_query=state.turn.text if closed.rewrite is None else closed.rewrite
+        source, confidence = (
+            ("local" if reads else "fallback", state.policy.trust.get(self.label, 0.5))
+            if closed.rewrite is None
+            else ("rule", 1.0)
         )
         enhanced = deadline.milliseconds()
         chosen = self.select(state, closed)
@@ -66,7 +66,9 @@ class LocalDecider(Decider):
             "understand": record(understood.source, understood.confidence, ended - selected, cause=cause),
         }
         decided = Decided(
-            enhancement=enhancement,
+            enhancement=Enhancement(
+                enhanced_query=state.turn.text if closed.rewrite is None else closed.rewrite
+            ),
             fields=frozenset(("enhanced_query",)),
             selection=chosen.selection,
             commands=understood.commands,

@@ -90,8 +90,9 @@ def read_starts(state: TurnState) -> StartReading:
         # It is a value of the running flow and nothing else.
         return StartReading()
     try:
-        acts, added = head.read(head_input(head, state, state.choosable, rewritten=False))
-        acts = pooled_acts(state, head, acts)
+        inputs = head_input(head, state, state.choosable, rewritten=False)
+        acts, added = head.read(inputs)
+        acts = pooled_acts(state, inputs, acts)
     except Exception as error:
         return StartReading(cause=f"local: {format_error(error)}")
     if state.awaited is not None and only_answers(state.awaited, turn.text):
@@ -238,17 +239,16 @@ def choose_flow(estimate: Starts, kind: str, state: TurnState) -> tuple[list[str
         return [], []
     if two_flows := two_wishes(state, judge_by_starts):
         return two_flows, []
-    chosen = [estimate.ranking[0][0]]
-    likely = estimate.ranking[0][1]
+    best, likely = estimate.ranking[0]
     if len(turn.text.split()) > LONG and (turn.flow or likely < _LONG_LIKELY):
         # A long message is similar to several flows; while a flow runs it is more likely an answer.
         return [], best_two if turn.flow is None else []
     shares = [(name, share / estimate.probability) for name, share in estimate.ranking]
-    margin = margin_of(state.policy, kind, chosen, state.registry)
+    margin = margin_of(state.policy, kind, [best], state.registry)
     # What undoes something unasked does not start: the user chooses.
-    must_ask = likely < LIKELY or undoes_unasked(state.registry[chosen[0]], turn)
-    pair = close_pair(shares, chosen, 1.0 if must_ask else margin)
-    return ([], pair) if pair and not turn.clarifying else (chosen, [])
+    must_ask = likely < LIKELY or undoes_unasked(state.registry[best], turn)
+    pair = close_pair(shares, [best], 1.0 if must_ask else margin)
+    return ([], pair) if pair and not turn.clarifying else ([best], [])
 
 
 def _least_likely(state: TurnState) -> float:

@@ -142,7 +142,7 @@ def _by_head(
         output = head.predict(inputs)
         check_share(output.confidence)
         return output
-    acts = acts or pooled_acts(state, head, head.probabilities(inputs))
+    acts = acts or pooled_acts(state, inputs, head.probabilities(inputs))
     output = head.predict(inputs, acts)
     if shipped_head(state.bindings.embedder) is None:
         return output

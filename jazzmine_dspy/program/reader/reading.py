@@ -20,6 +20,7 @@ from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_name
 from jazzmine_dspy.program.heads.acts.model import shipped_head
 from jazzmine_dspy.program.heads.acts.readings import free_text, place_of, values_in, whole_value
+from jazzmine_dspy.program.ports import HeadInput
 from jazzmine_dspy.program.reader.network import ACTS, CANCEL, OPS, ORDER, RESUME, START, Array, Card, Logits
 from jazzmine_dspy.program.state import CANDIDATES, TurnState
 
@@ -61,22 +62,26 @@ def second_reading(state: TurnState) -> Decided | None:
     )
 
 
-def pooled_acts(state: TurnState, head: object, shares: dict[str, float]) -> dict[str, float]:
-    """Pool the probability of each act by the package's head with that of the reader, as a weighted sum of log-odds.
+def pooled_acts(state: TurnState, given: HeadInput, shares: dict[str, float]) -> dict[str, float]:
+    """Pool the probability of each act with that of the reader, as a weighted sum of log-odds.
 
-    What both find unlikely stays so. ``python tools/acts_weights.py --pool`` fits the weights, on conversations that
-    taught neither of the two.
+    What both find unlikely stays so. What labels add to the log-odds of the package's head counts in full. ``python
+    tools/acts_weights.py --pool`` fits the weights, on conversations that taught neither of the two.
 
     Args:
         state: The turn.
-        head: The head of acts; one that labels taught has learnt from the reader's states already.
+        given: What the head of acts sees of it.
         shares: The probabilities by the head; those of acts that the reader does not know stay.
     """
-    logits = state.read() if head is shipped_head(state.bindings.embedder) else None
-    if logits is None:
+    logits, package = state.read(), shipped_head(state.bindings.embedder)
+    if logits is None or package is None:
         return shares
-    both = {act: (odds, float(log_odds(shares[act]))) for act, odds in acts_odds(logits, state.turn).items()}
-    return shares | {act: float(sigmoid(np.dot(pool_weights()[act], each))) for act, each in both.items()}
+    known = package.probabilities(given)
+    both = {act: (odds, float(log_odds(known[act]))) for act, odds in acts_odds(logits, state.turn).items()}
+    return shares | {
+        act: float(sigmoid(np.dot(pool_weights()[act], each) + log_odds(shares[act]) - each[1]))
+        for act, each in both.items()
+    }
 
 
 @lru_cache(maxsize=1)
