@@ -81,7 +81,7 @@ def test_a_denied_task_and_a_yes_to_nothing_start_nothing(registry: str, text: s
 @pytest.mark.parametrize(
     ("name", "program", "most"),
     # Most are texts with a word too many or too few, or a day of another task: the confirmation shows both.
-    [("ten_c", "support", 2), ("ten_d", "support", 4), ("ten_e", "support", 3), ("ten_e", "base", 3)],
+    [("ten_c", "support", 4), ("ten_d", "support", 4), ("ten_e", "support", 3), ("ten_e", "base", 3)],
 )
 def test_the_newest_cases_by_others_hold_hardly_a_grave_one(name: str, program: str, most: int) -> None:
     grave = [one for one in judged(name, program) if one.grave]
@@ -136,7 +136,7 @@ def test_lists_hold_items_alone(text: str, dishes: list[str]) -> None:
     ("text", "comment"),
     [
         ("write this down please: the doc was late, that's all", "the doc was late"),
-        ("ok so the nurse was great", "the nurse was great"),
+        ("ok so the nurse was great and the doctor too", "the nurse was great and the doctor too"),
     ],
 )
 def test_a_telling_is_cut_from_what_announces_and_closes_it(text: str, comment: str) -> None:
