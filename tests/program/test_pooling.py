@@ -218,7 +218,7 @@ def test_an_awaited_slot_is_not_skipped_by_talk(eyes: TurnProgram, text: str) ->
 
 
 @pytest.mark.row("F11")
-def test_a_message_that_names_no_task_is_asked_about_and_one_of_another_trade_is_not(
+def test_a_message_that_names_no_task_gets_a_question_and_one_of_another_trade_does_not(
     eyes: TurnProgram,
 ) -> None:
     vague = eyes.decide(Turn(text="something about my glasses or so")).selection

@@ -69,7 +69,7 @@ def _conversations() -> dict[str, list[str]]:
                 name, _, kind = Path(each.name).name.partition(".")
                 if kind == "conversations.yaml":
                     rows = yaml.load(archive.extractfile(each), Loader=domains_module.LOADER)  # type: ignore[arg-type]
-                    assert name not in said, "the pool is fitted on what the reader has not learnt"
+                    assert name not in said, "no business stands in both archives"
                     said[name] = [turn["user"] for row in rows for turn in row["turns"]]
     return said
 

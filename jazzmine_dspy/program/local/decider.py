@@ -90,11 +90,8 @@ class LocalDecider(Decider):
             selection = selection.model_copy(
                 update={"candidates": [(one.name, one.score) for one in candidates]}
             )
-        found = selection.flows or selection.clarify
-        return chosen._replace(
-            selection=selection,
-            confidence=chosen.confidence if found else min(chosen.confidence, NOTHING_FOUND),
-        )
+        most = 1.0 if selection.flows or selection.clarify else NOTHING_FOUND
+        return chosen._replace(selection=selection, confidence=min(chosen.confidence, most))
 
     def understand(
         self, state: TurnState, closed: Closed | None = None, chosen: FlowChoice | None = None

@@ -134,8 +134,7 @@ def _starts_of_example(state: TurnState) -> Starts | None:
     matches = [
         name
         for name in state.choosable
-        if name != state.turn.flow
-        and any(plain(example) == plain(state.turn.text) for example in state.registry[name].examples)
+        if name != state.turn.flow and plain(state.turn.text) in map(plain, state.registry[name].examples)
     ]
     return Starts(((matches[0], _EXAMPLE_CONFIDENCE),), _EXAMPLE_CONFIDENCE) if len(matches) == 1 else None
 
@@ -218,8 +217,8 @@ def never_missed(state: TurnState, selection: Selection) -> Selection:
     nearest = [name for name in (turn.flow, *(one.name for one in state.recalled)) if name in state.registry]
     others = chosen or [name for name in nearest if name not in missed][:1]
     if not missed or not others:
-        asked = sorted(selection.clarify, key=lambda name: name not in marked)
-        return selection.model_copy(update={"flows": flows, "clarify": asked})
+        clarify = sorted(selection.clarify, key=lambda name: name not in marked)
+        return selection.model_copy(update={"flows": flows, "clarify": clarify})
     return selection.model_copy(
         update={"flows": [], "clarify": [*missed, *others], "mode": "single", "reason": NEVER_MISSED}
     )

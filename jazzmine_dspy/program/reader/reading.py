@@ -27,7 +27,6 @@ from jazzmine_dspy.program.state import CANDIDATES, TurnState
 FILE = "pool.json"
 READER = "reader"
 """Source of what the trained network reads, in records."""
-_BY_HEAD = {"pause": "nothing"}
 _BESIDE = ("ask", "repeat", "restart", "handoff")
 _ALONE = ("out_of_scope", "chitchat")
 _SECOND = 0.25
@@ -63,9 +62,9 @@ def second_reading(state: TurnState) -> Decided | None:
 
 
 def pooled_acts(state: TurnState, given: HeadInput, shares: dict[str, float]) -> dict[str, float]:
-    """Pool the probability of each act with that of the reader, as a weighted sum of log-odds.
+    """Pool the probability of each act by the package's head with that of the reader: a weighted sum of log-odds.
 
-    What both find unlikely stays so. What labels add to the log-odds of the package's head counts in full. ``python
+    What both hold for unlikely stays so. What labels add to the log-odds of the package's head counts in full. ``python
     tools/acts_weights.py --pool`` fits the weights, on conversations that taught neither of the two.
 
     Args:
@@ -76,8 +75,8 @@ def pooled_acts(state: TurnState, given: HeadInput, shares: dict[str, float]) ->
     logits, package = state.read(), shipped_head(state.bindings.embedder)
     if logits is None or package is None:
         return shares
-    known = package.probabilities(given)
-    both = {act: (odds, float(log_odds(known[act]))) for act, odds in acts_odds(logits, state.turn).items()}
+    before = package.probabilities(given)
+    both = {act: (odds, float(log_odds(before[act]))) for act, odds in acts_odds(logits, state.turn).items()}
     return shares | {
         act: float(sigmoid(np.dot(pool_weights()[act], each) + log_odds(shares[act]) - each[1]))
         for act, each in both.items()
@@ -91,8 +90,15 @@ def pool_weights() -> dict[str, list[float]]:
 
 
 def acts_odds(logits: Logits, turn: Turn) -> dict[str, float]:
-    """The reader's log-odds of acts, by the names that the head of acts gives them."""
-    odds = {_BY_HEAD.get(act, act): float(logits.acts[at]) for at, act in enumerate(ACTS) if act != "clarify"}
+    """The reader's log-odds of acts, by the names of the head of acts, which calls a pause "nothing".
+
+    "clarify" is none of them. An act is absent if the state leaves no room for it.
+    """
+    odds = {
+        act.replace("pause", "nothing"): float(logits.acts[at])
+        for at, act in enumerate(ACTS)
+        if act != "clarify"
+    }
     flows = {card.flow: at for at, card in enumerate(logits.cards) if card.kind == "flow"}
     slots = {
         card.slot: at
@@ -103,20 +109,17 @@ def acts_odds(logits: Logits, turn: Turn) -> dict[str, float]:
     left = [*paused, *([flows[turn.flow]] if turn.flow in flows else [])]
     filled = [at for name, at in slots.items() if name in turn.slots.names]
     empty = [at for name, at in slots.items() if name not in turn.slots.names]
-    heard = log_odds(logits.shares("given") + logits.shares("add") + logits.shares("remove"))
-    told = (
+    awaited = [at for name, at in slots.items() if name == turn.awaiting]
+    given = log_odds(logits.shares("given") + logits.shares("add") + logits.shares("remove"))
+    scored = (
         ("cancel_flow", left, logits.flow[:, CANCEL]),
         ("resume_flow", paused, logits.flow[:, RESUME]),
-        (
-            "skip",
-            [at for name, at in slots.items() if name == turn.awaiting],
-            log_odds(logits.shares("skip")),
-        ),
-        ("value", empty, heard),
-        ("correct", filled, heard),
+        ("skip", awaited, log_odds(logits.shares("skip"))),
+        ("value", empty, given),
+        ("correct", filled, given),
         ("clear", filled, log_odds(logits.shares("clear"))),
     )
-    return odds | {act: float(scores[rows].max()) for act, rows, scores in told if rows}
+    return odds | {act: float(scores[rows].max()) for act, rows, scores in scored if rows}
 
 
 def start_shares(logits: Logits, running: str | None) -> tuple[dict[str, float], float]:
