@@ -25,7 +25,7 @@ FLOWS: list[dict[str, Any]] = [
     },
     {"name": "opening_hours", "description": "Tell when the shop is open.", "examples": ["when are you open"]},
 ]  # fmt: skip
-MAYBE = "I'll come and get it"
+MAYBE = "I can stop by"
 
 
 @pytest.fixture
@@ -57,6 +57,13 @@ async def test_an_answer_in_other_words_drops_nothing_and_a_yes_goes_on(runtime:
         "order_key",
         "delivery",
     )
+
+
+@S4
+async def test_an_answer_that_is_no_option_drops_nothing_and_is_requested_again(runtime: Runtime) -> None:
+    outcome = await say(runtime, "I need a new key", "I'll come and get it")
+    assert (outcome.next.kind, outcome.next.slot) == ("reask", "delivery")
+    assert await history(runtime) == []
 
 
 @S4
@@ -132,7 +139,7 @@ async def test_the_offer_is_put_once_more_if_it_was_not_answered(runtime: Runtim
     assert again.next.kind == "resume"
     assert again.reply == "I didn't understand that. Shall we go back to this: order key?"
     assert (await say(runtime, "yes")).next.slot == "delivery"
-    third = await say(runtime, MAYBE, text, text)
+    third = await say(runtime, "I'll drop by", text, text)
     assert third.next.kind == "none"
     assert await history(runtime) == []
 

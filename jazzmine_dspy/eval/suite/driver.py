@@ -245,7 +245,7 @@ class _Held:
         while step.kind == "run_flow":
             ran.append(str(step.flow))
             await runtime.begin_action(key)
-            done = await runtime.finish_action(key, {"status": "ok"})
+            done = await runtime.finish_action(key)
             state, step = done.state, done.next
             steps.append(step.kind)
             if done.reply not in said[0]:
