@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 from jazzmine_dspy.models.decision import Selection
 from jazzmine_dspy.models.errors import format_error
-from jazzmine_dspy.models.flows import Flow
 from jazzmine_dspy.models.text import plain
 from jazzmine_dspy.program.clauses import NONE
 from jazzmine_dspy.program.denials import is_denied, is_opposite, undoes_unasked
 from jazzmine_dspy.program.heads._blend import log_odds, sigmoid
 from jazzmine_dspy.program.heads.acts.free_texts import is_telling, only_answers
 from jazzmine_dspy.program.heads.acts.model import Acts, shipped_head
-from jazzmine_dspy.program.heads.acts.questions import LONG, without_correcting
-from jazzmine_dspy.program.heads.acts.readings import free_text, values_in, whole_value
+from jazzmine_dspy.program.heads.acts.questions import LONG
+from jazzmine_dspy.program.heads.acts.readings import values_in
 from jazzmine_dspy.program.local.understanding import acts_head, head_input
 from jazzmine_dspy.program.ports import Floats, HeadPort, SelectionOutput
 from jazzmine_dspy.program.reader.network import CLARIFY
@@ -81,14 +80,6 @@ def read_starts(state: TurnState) -> StartReading:
     if not isinstance(head, Acts) or shipped_head(state.bindings.embedder) is None:
         return StartReading()
     turn = state.turn
-    flow = state.running
-    correction = without_correcting(turn.text)
-    if flow is not None and correction != turn.text and _is_value(correction, flow, state):
-        # It corrects a value of the running flow and starts nothing.
-        return StartReading(_NOTHING)
-    if flow is not None and _is_value(turn.text, flow, state):
-        # It is a value of the running flow and nothing else.
-        return StartReading()
     try:
         inputs = head_input(head, state, state.choosable, rewritten=False)
         acts, added = head.read(inputs)
@@ -119,12 +110,6 @@ def read_starts(state: TurnState) -> StartReading:
         weights = pool_weights()["busy" if turn.flow else "idle"]
         estimate = estimate.pooled(*start_shares(logits, turn.flow), weights)._replace(vague=vague)
     return StartReading(estimate.moved(added), acts)
-
-
-def _is_value(text: str, flow: Flow, state: TurnState) -> bool:
-    """Whether a text is a value of a slot of a flow, and nothing else."""
-    value = free_text(text)
-    return any(whole_value(slot, value, state.at) is not None for slot in flow.slots)
 
 
 def _starts_of_example(state: TurnState) -> Starts | None:

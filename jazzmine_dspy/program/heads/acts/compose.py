@@ -58,13 +58,7 @@ _COMMANDED = frozenset(("cancel_flow", "restart", "repeat", "handoff", "resume_f
 _AT_LEAST, _LEAD = 0.35, 1.5
 """How likely one of them has to be then, and how much likelier than the next one."""
 
-_EITHER = (("affirm", "deny"), ("affirm", "cancel_flow"), ("affirm", "repeat"))
-"""Acts of which a message does one: the likelier, and of equal ones the second."""
-
 _LIKELY = 0.5
-_TOLD, _SEVERAL = 0.33, 6
-"""How likely a free text has to be where no act is likely, and of how many words."""
-
 _SURE = 0.6
 """How likely a yes has to be beside a value, which most messages give without one."""
 
@@ -89,10 +83,7 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
     if _leaves(scene):
         return {"cancel_flow", *(found & {"handoff"})}
     if not found:
-        found = {"value"} if _tells(scene, may) else _likeliest(may)
-    for one, other in _EITHER:
-        if {one, other} <= found:
-            found.discard(other if may[one] > may[other] else one)
+        found = _likeliest(may)
     return found
 
 
@@ -171,18 +162,6 @@ def _cancels_running(scene: Scene) -> bool:
 
 def _without_undoing(turn: Turn) -> str:
     return " ".join(word for word in plain(turn.text).split() if word not in UNDOING)
-
-
-def _tells(scene: Scene, may: Mapping[str, float]) -> bool:
-    """Whether a message of several words is likelier the free text that is asked for than any act of a few words."""
-    slot = scene.awaited
-    free = slot is not None and slot.type == "text" and not slot.pattern
-    return (
-        free
-        and may["value"] >= _TOLD
-        and len(scene.turn.text.split()) >= _SEVERAL
-        and "?" not in scene.turn.text
-    )
 
 
 def _likeliest(may: Mapping[str, float]) -> set[str]:
