@@ -58,6 +58,9 @@ _COMMANDED = frozenset(("cancel_flow", "restart", "repeat", "handoff", "resume_f
 _AT_LEAST, _LEAD = 0.35, 1.5
 """How likely one of them has to be then, and how much likelier than the next one."""
 
+_EITHER = (("affirm", "deny"), ("affirm", "cancel_flow"), ("affirm", "repeat"))
+"""Acts of which a message does one: the likelier, and of equal ones the second."""
+
 _LIKELY = 0.5
 _SURE = 0.6
 """How likely a yes has to be beside a value, which most messages give without one."""
@@ -84,6 +87,9 @@ def acts_on(p: Mapping[str, float], scene: Scene) -> set[str]:
         return {"cancel_flow", *(found & {"handoff"})}
     if not found:
         found = _likeliest(may)
+    for one, other in _EITHER:
+        if {one, other} <= found:
+            found.discard(other if may[one] > may[other] else one)
     return found
 
 
